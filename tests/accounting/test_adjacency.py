@@ -16,7 +16,7 @@ from tacit.accounting import (
     WithoutReplacement,
     account,
 )
-from tacit.accounting.adjacency import hops
+from tacit.accounting.events.tree import hops
 
 AR, RO, ZO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT
 

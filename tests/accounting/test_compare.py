@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from tacit.accounting import METHODS
 from tacit.accounting.account import account
-from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.compare import Inapplicable, compare, compose_curves, laplace_and_gaussian, rounded_up
 from tacit.accounting.events.leaves import ZCDP, ApproxDP, Gaussian, Laplace, PureDP, RandomizedResponse
-from tacit.accounting.events.tree import Composed, Poisson, Repeated, Sampled, WithoutReplacement
+from tacit.accounting.events.tree import Adjacency, Composed, Poisson, Repeated, Sampled, WithoutReplacement
 from tacit.errors import AdjacencyError, ParameterError
 
 # Steinke 2022, Figure 3.1: k uses of a 0.1-DP mechanism at delta = 1e-6; `advanced` and `strong` without the minimum with basic.

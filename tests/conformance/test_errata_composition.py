@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tacit.accounting.adjacency import Adjacency, hops
+from tacit.accounting.events.tree import Adjacency, hops
 from tacit.accounting.theorems import composition as theorems
 from tacit.accounting.theorems import conversions, dpsgd, gaussian, optimal, renyi, subsampled_renyi
 from tacit.errors import AccountingError, AdjacencyError

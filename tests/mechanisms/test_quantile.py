@@ -31,7 +31,7 @@ from tacit.calculus import (
 from tacit.mechanisms import loss_spread, maximum, median, minimum, quantile, quantiles, run_table, runs_of
 from tacit.mechanisms.quantile import Quantile
 from tacit.noise import test_mode as seeded
-from tacit.noise.table import boundaries
+from tacit.noise.enclosed import boundaries
 
 RANKS = [Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(9, 10), Fraction(1)]
 

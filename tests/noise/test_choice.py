@@ -17,7 +17,7 @@ from tests.noise.reference import ALL_ONES, LEVEL, chi_square, real, scripted
 from tacit.accounting import ParameterError
 from tacit.noise import choice, choose, choose_weighted, test_mode
 from tacit.noise.choice import Exponentials, _exponents, _rough_table
-from tacit.noise.table import Table, boundaries
+from tacit.noise.enclosed import Table, boundaries
 
 DRAWS = 200_000
 

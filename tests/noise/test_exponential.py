@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.noise.reference import ALL_ONES, real, scripted
 
-from tacit.noise import exponential
-from tacit.noise.exponential import below, below_exp, exp_bounds, power_bounds, rough_exp
+from tacit.noise import enclosed
+from tacit.noise.enclosed import below, below_exp, exp_bounds, power_bounds, rough_exp
 
 EXPONENTS = [Fraction(1, 3), Fraction(1), Fraction(10), Fraction(123457, 1000), Fraction(1, 10**40), Fraction(355, 113) ** 3, Fraction(0.1)]
 
@@ -87,7 +87,7 @@ def test_the_exact_path_agrees_with_the_filter(monkeypatch: pytest.MonkeyPatch) 
     uniforms = generator.integers(0, 2**64, 500, dtype=np.uint64)
     x = np.array([float(e) for e in exact])
     fast = below_exp(uniforms, x, lambda i: pytest.fail("no doubt expected"))
-    monkeypatch.setattr(exponential, "MARGIN", 2.0)  # every comparison is in doubt
+    monkeypatch.setattr(enclosed, "MARGIN", 2.0)  # every comparison is in doubt
     with scripted([]):
         assert (below_exp(uniforms, x, lambda i: exact[i]) == fast).all()
     assert 0 < fast.sum() < 500

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tests.noise.reference import ALL_ONES, LEVEL, binomial_p, chi_square, gaussian_below, gaussian_mass, gaussian_total, real, scripted
 
 from tacit.accounting import ParameterError
-from tacit.noise import discrete_gaussian, exponential, gaussian, test_mode
+from tacit.noise import discrete_gaussian, enclosed, gaussian, test_mode
 from tacit.noise.gaussian import GaussianLaw, gaussian_law
 
 DRAWS = 200_000
@@ -209,7 +209,7 @@ def test_the_exact_path_gives_the_same_draws(monkeypatch: pytest.MonkeyPatch) ->
     """With every acceptance settled in integers nothing changes, word for word."""
     with test_mode(12):
         fast = discrete_gaussian(1000, 2000)
-    monkeypatch.setattr(exponential, "MARGIN", 2.0)
+    monkeypatch.setattr(enclosed, "MARGIN", 2.0)
     with test_mode(12):
         assert (discrete_gaussian(1000, 2000) == fast).all()
 

@@ -16,7 +16,7 @@ from scipy.stats import chi2
 from tacit.errors import ParameterError
 from tacit.noise import add_gaussian, gaussian, rounded_gaussian, test_mode, words
 from tacit.noise import gaussian_sums as module
-from tacit.noise.exponential import exp_bounds
+from tacit.noise.enclosed import exp_bounds
 from tacit.noise.gaussian_sums import LIMIT, OPEN, PLACE, SHORT, GaussianSumsLaw, Short, _from_system, gaussian_sums_law
 
 SURE = 1e-9  # a right sampler fails one of these comparisons with this probability; seeds are fixed, so it never does

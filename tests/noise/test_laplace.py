@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tests.noise.reference import ALL_ONES, LEVEL, binomial_p, chi_square, laplace_below, laplace_mass, real, scripted
 
 from tacit.accounting import ParameterError
-from tacit.noise import discrete_laplace, exponential, geometric, laplace, test_mode
+from tacit.noise import discrete_laplace, enclosed, geometric, laplace, test_mode
 from tacit.noise.laplace import GeometricLaw, coarsening, geometric_law
 
 DRAWS = 200_000
@@ -202,7 +202,7 @@ def test_the_exact_path_gives_the_same_draws(monkeypatch: pytest.MonkeyPatch) ->
     """With every acceptance settled in integers nothing changes, word for word."""
     with test_mode(12):
         fast = discrete_laplace(1000, 2000)
-    monkeypatch.setattr(exponential, "MARGIN", 2.0)
+    monkeypatch.setattr(enclosed, "MARGIN", 2.0)
     with test_mode(12):
         assert (discrete_laplace(1000, 2000) == fast).all()
 

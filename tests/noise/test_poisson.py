@@ -13,8 +13,8 @@ from scipy.stats import skellam as skellam_oracle
 
 from tacit.errors import ParameterError
 from tacit.noise import poisson, skellam
+from tacit.noise.enclosed import Table
 from tacit.noise.poisson import PoissonLaw, PoissonWeights
-from tacit.noise.table import Table
 
 
 def fits(drawn: np.ndarray, mass: np.ndarray, values: np.ndarray) -> bool:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.noise.reference import ALL_ONES, real, scripted
 
+from tacit.noise.enclosed import Rationals, Table, Weights, boundaries
 from tacit.noise.gaussian import GaussianWeights
 from tacit.noise.laplace import GeometricWeights
-from tacit.noise.table import Rationals, Table, Weights, boundaries
 
 
 def masses(weights: GeometricWeights | GaussianWeights | Rationals) -> list[mpmath.mpf]:

@@ -15,7 +15,7 @@ import pytest
 
 from tacit import noise
 from tacit.accounting import Composed, Gaussian, Laplace, account
-from tacit.accounting.adjacency import Adjacency
+from tacit.accounting.events.tree import Adjacency
 from tacit.ledger import Ledger
 from tacit.release import JobError, JobRun, plan, run
 from tacit.release.job import EXAMPLE, parse

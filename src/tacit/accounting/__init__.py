@@ -20,7 +20,6 @@ that need them, and pictures, strategies and some theorems when they are first u
 from typing import TYPE_CHECKING
 
 from tacit.accounting.account import Cost, account
-from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.calibrate import calibrate
 from tacit.accounting.closed_form import as_typed, exact_pure, exact_rho, squared_mu, stated_sum
@@ -49,6 +48,7 @@ from tacit.accounting.events.leaves import (
     TruncatedCDP,
 )
 from tacit.accounting.events.tree import (
+    Adjacency,
     Composed,
     Event,
     Group,

@@ -19,11 +19,10 @@ from typing import Literal, overload
 
 import numpy as np
 
-from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.closed_form import exact_pure, exact_rho
 from tacit.accounting.engines import compose
-from tacit.accounting.events.tree import Event
+from tacit.accounting.events.tree import Adjacency, Event
 from tacit.accounting.pairs.mixture import MixturePair
 from tacit.accounting.pairs.pair import Pair, Trivial
 from tacit.accounting.resolve import Resolved, renyi_curve, resolve

@@ -11,8 +11,7 @@ import math
 from collections.abc import Callable
 
 from tacit.accounting.account import Cost, account
-from tacit.accounting.adjacency import Adjacency
-from tacit.accounting.events.tree import Event
+from tacit.accounting.events.tree import Adjacency, Event
 from tacit.accounting.guarantee import Guarantee
 from tacit.errors import AccountingError, ParameterError, UnsupportedError
 from tacit.parameters import nonnegative, positive, probability

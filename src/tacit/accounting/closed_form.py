@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from tacit.accounting.adjacency import Adjacency, hops
 from tacit.accounting.bound import Bound
 from tacit.accounting.events.leaves import (
     GDP,
@@ -40,7 +39,7 @@ from tacit.accounting.events.leaves import (
     RenyiDP,
     Staircase,
 )
-from tacit.accounting.events.tree import Composed, Event, Group, Leaf, NoOp, Repeated, Sampled, Selection, Shuffled, Worst
+from tacit.accounting.events.tree import Adjacency, Composed, Event, Group, Leaf, NoOp, Repeated, Sampled, Selection, Shuffled, Worst, hops
 from tacit.accounting.special import ndtri_exp
 from tacit.accounting.theorems import gaussian
 from tacit.errors import UnsupportedError

@@ -20,10 +20,9 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from tacit.accounting.account import Cost, account
-from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.events.leaves import Gaussian, Laplace
-from tacit.accounting.events.tree import Event, Repeated
+from tacit.accounting.events.tree import Adjacency, Event, Repeated
 from tacit.accounting.theorems.methods import METHODS
 from tacit.errors import AccountingError, ParameterError
 from tacit.parameters import Number, count, positive, probability

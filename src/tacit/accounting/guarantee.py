@@ -32,11 +32,10 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from tacit.accounting.account import account
-from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound
 from tacit.accounting.closed_form import as_typed, exact_rho, one_release, squared_mu, stated_sum
 from tacit.accounting.events.leaves import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
-from tacit.accounting.events.tree import Event
+from tacit.accounting.events.tree import Adjacency, Event
 from tacit.accounting.theorems.gaussian import mu_for, mu_from_rho, sigma_for
 from tacit.errors import AccountingError, AdjacencyError, ParameterError
 from tacit.exact import Typed, at_least, at_most, exact, from_text, root, shown, to_text

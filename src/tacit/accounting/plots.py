@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.accounting.account import Cost, account
-from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
-from tacit.accounting.events.tree import Event
+from tacit.accounting.events.tree import Adjacency, Event
 from tacit.accounting.pairs.pair import Array
 from tacit.accounting.tradeoff import attack_rate
 from tacit.errors import ParameterError

@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit.accounting.adjacency import Adjacency, hops
 from tacit.accounting.closed_form import LARGEST_LOSS, exact_pure
 from tacit.accounting.events import leaves
 from tacit.accounting.events import tree as ev
-from tacit.accounting.events.tree import Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement
+from tacit.accounting.events.tree import Adjacency, Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement, hops
 from tacit.accounting.pairs import finite, mixture
 from tacit.accounting.pairs import pair as pairs
 from tacit.accounting.pairs.laplace import bounded_range, bounded_range_divergence, laplace

@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 
 from tacit.errors import ParameterError
 from tacit.noise.draws import Integers, Size, shape_of, shaped
-from tacit.noise.exponential import CUTOFF, exp_bounds, rough_exp
+from tacit.noise.enclosed import CUTOFF, Rationals, Table, Weights, exp_bounds, rough_exp
 from tacit.noise.source import WORD
-from tacit.noise.table import Rationals, Table, Weights
 from tacit.parameters import Number, number, positive
 
 Weighting = Sequence[Number] | NDArray[Any]

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import ParameterError
-from tacit.noise.exponential import Bounds, below, exp_bounds
+from tacit.noise.enclosed import Bounds, below, exp_bounds
 from tacit.noise.source import WORD, Words, is_private, note, words
 from tacit.parameters import Number, nonnegative, probability
 from tacit.parameters import count as whole

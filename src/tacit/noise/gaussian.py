@@ -37,10 +37,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.noise.draws import Integers, Size, accepted, hand_out, join, random_bits
-from tacit.noise.exponential import MARGIN, below, below_exp, exp_bounds, rough_exp
+from tacit.noise.enclosed import MARGIN, Table, below, below_exp, exp_bounds, rough_exp
 from tacit.noise.laplace import coarsening, geometric_law
 from tacit.noise.source import WORD, words
-from tacit.noise.table import Table
 from tacit.parameters import Number, positive
 
 LARGEST = 64  # sigma of a table

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import ParameterError
-from tacit.noise.exponential import MARGIN, rough_exp
+from tacit.noise.enclosed import MARGIN, rough_exp
 from tacit.noise.gaussian import RoundedGaussianLaw
 from tacit.noise.source import WORD, Words, note, words
 from tacit.parameters import Number, positive

@@ -37,9 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.noise.draws import Integers, Size, accepted, bernoulli_exp, hand_out, join, random_bits
-from tacit.noise.exponential import below_exp, exp_bounds, power_bounds
+from tacit.noise.enclosed import Table, below_exp, exp_bounds, power_bounds
 from tacit.noise.source import Words, words
-from tacit.noise.table import Table
 from tacit.parameters import Number, positive
 
 LARGEST = 64  # scale of a quotient

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from tacit.errors import ParameterError
 from tacit.noise.draws import Integers, Size, bernoulli, hand_out
-from tacit.noise.table import Table
+from tacit.noise.enclosed import Table
 from tacit.parameters import Number, nonnegative
 
 REACH = 9  # standard deviations on each side of the mode that a table covers, and as many numbers more

@@ -13,14 +13,14 @@ from tacit.tables.answer_record import answer_from, answer_record, price_from, p
 from tacit.tables.bias import Lost, both_ways
 from tacit.tables.cross_counts import Brackets, Cut, Periods
 from tacit.tables.desk import Desk, Price, explained, price_for_accuracy
-from tacit.tables.dialects import known_dialect
+from tacit.tables.dialects import Asked, known_dialect
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import EngineError, Refused, TableError
 from tacit.tables.figures import Released, rows_lost
 from tacit.tables.left_out import LeftOut
 from tacit.tables.magic import register_magic
 from tacit.tables.plan import Plan, Recipe
-from tacit.tables.question import KINDS, Aggregate, Asked, Key, Output, Question
+from tacit.tables.question import KINDS, Aggregate, Key, Output, Question
 from tacit.tables.reading import ColumnReading, date_formats, encoding_of, number_marks
 from tacit.tables.remote import RemoteSession, connect
 from tacit.tables.schema import Column, Schema

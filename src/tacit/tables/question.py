@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tacit.tables.dialects import TRUNCATING
+from tacit.tables.dialects import TRUNCATING, Asked
 from tacit.tables.errors import Refused, TableError
 
 if TYPE_CHECKING:
@@ -105,18 +105,6 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the question says about its own price and unit, as BigQuery's OPTIONS do; None where it is silent."""
-
-    epsilon: str | None = None
-    delta: str | None = None
-    max_groups: int | None = None
-    rows_per_group: int | None = None
-    person: str | None = None
-    public_groups: bool = False
-
-
-@dataclass(frozen=True)
 class Question:
     """Aggregates of the rows of `relation` that satisfy `where`, for each combination of `keys`.
 
@@ -133,7 +121,7 @@ class Question:
     order: tuple[Order, ...] = ()
     limit: int | None = None
     outputs: tuple[Output, ...] = ()
-    asked: Asked = Asked()
+    asked: Asked = field(default_factory=Asked)
     offset: int = 0
     levels: tuple[tuple[str, ...], ...] = ()
     windows: tuple[tuple[str, exp.Window], ...] = ()

@@ -37,9 +37,8 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from tacit.tables import grammar
-from tacit.tables.bigquery import per_group, settled, understood
 from tacit.tables.by_person import grouped_by, levels_of, named_key
-from tacit.tables.dialects import spoken
+from tacit.tables.dialects import Asked, per_group, settled, spoken, understood
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import number, total, why_not
 from tacit.tables.forms import as_whole, in_zone
@@ -47,7 +46,6 @@ from tacit.tables.from_clause import refuse_clauses, rows_of
 from tacit.tables.question import (
     EVALUATED,
     Aggregate,
-    Asked,
     Key,
     Order,
     Output,

@@ -20,7 +20,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.accounting.account import account
-from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.events import leaves
 from tacit.accounting.events import tree as events
 from tacit.accounting.events.interchange import _EVENTS, _SCHEMES, from_dp_event, from_json, to_dp_event, to_json
@@ -44,6 +43,7 @@ from tacit.accounting.events.leaves import (
     TruncatedCDP,
 )
 from tacit.accounting.events.tree import (
+    Adjacency,
     Composed,
     Event,
     Group,

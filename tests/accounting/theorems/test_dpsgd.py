@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.accounting.adjacency import Adjacency
+from tacit.accounting.events.tree import Adjacency
 from tacit.accounting.theorems import conversions, dpsgd, gaussian
 from tacit.errors import ParameterError
 

@@ -29,10 +29,9 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.events import leaves
 from tacit.accounting.events import tree as events
-from tacit.accounting.events.tree import Event, Leaf, Scheme
+from tacit.accounting.events.tree import Adjacency, Event, Leaf, Scheme
 from tacit.errors import AccountingError, PackageMissing, ParameterError, UnsupportedError
 from tacit.parameters import Number, count, nonnegative, positive, probability
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tacit.accounting.adjacency import Adjacency
-from tacit.accounting.events.tree import Leaf
+from tacit.accounting.events.tree import Adjacency, Leaf
 from tacit.errors import ParameterError
 from tacit.parameters import Number, count, nonnegative, number, positive, probability
 

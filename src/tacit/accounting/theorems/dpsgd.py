@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting.adjacency import Adjacency
+from tacit.accounting.events.tree import Adjacency
 from tacit.accounting.theorems import conversions, gaussian, renyi
 from tacit.errors import ParameterError
 from tacit.parameters import count, number, positive, probability

@@ -12,9 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
-from tacit.accounting.events.tree import Event
+from tacit.accounting.events.tree import Adjacency, Event
 from tacit.accounting.pairs.laplace import HalfTiltPair
 from tacit.accounting.pairs.mixture import MixturePair
 from tacit.accounting.pairs.pair import Pair
