@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tacit.accounting import METHODS
 from tacit.accounting.account import account
-from tacit.accounting.bound import Bound, Estimate
-from tacit.accounting.compare import Inapplicable, compare, compose_curves, laplace_and_gaussian, rounded_up
+from tacit.accounting.bound import Bound, Estimate, rounded_up
+from tacit.accounting.compare import Inapplicable, compare, compose_curves, laplace_and_gaussian
 from tacit.accounting.events.leaves import ZCDP, ApproxDP, Gaussian, Laplace, PureDP, RandomizedResponse
 from tacit.accounting.events.tree import Adjacency, Composed, Poisson, Repeated, Sampled, WithoutReplacement
 from tacit.errors import AdjacencyError, ParameterError

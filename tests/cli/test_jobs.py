@@ -351,10 +351,10 @@ def test_help_is_there_for_every_command() -> None:
 
 def test_blanks_in_comments_do_not_count(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("# ??? is a blank\ntitle: x  # ???\n", encoding="utf-8")
-    blank_job.refuse_blanks(str(tmp_path / "a.yaml"))
+    jobs.refuse_blanks(str(tmp_path / "a.yaml"))
     (tmp_path / "b.yaml").write_text("title: ???\n", encoding="utf-8")
     with pytest.raises(OptionError, match="line 1 still has a blank"):
-        blank_job.refuse_blanks(str(tmp_path / "b.yaml"))
+        jobs.refuse_blanks(str(tmp_path / "b.yaml"))
 
 
 def test_plans_count_the_rows_of_public_tables_beside_the_job(job: Path) -> None:

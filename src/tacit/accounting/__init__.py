@@ -20,10 +20,10 @@ that need them, and pictures, strategies and some theorems when they are first u
 from typing import TYPE_CHECKING
 
 from tacit.accounting.account import Cost, account
-from tacit.accounting.bound import Bound, Estimate
+from tacit.accounting.bound import Bound, Estimate, rounded_up
 from tacit.accounting.calibrate import calibrate
 from tacit.accounting.closed_form import as_typed, exact_pure, exact_rho, squared_mu, stated_sum
-from tacit.accounting.compare import Comparison, Inapplicable, compare, laplace_and_gaussian, rounded_up
+from tacit.accounting.compare import Comparison, Inapplicable, compare, laplace_and_gaussian
 from tacit.accounting.events.interchange import from_dp_event, from_json, to_dp_event, to_json
 from tacit.accounting.events.leaves import (
     GDP,

@@ -1,13 +1,16 @@
-"""A certified bracket: every figure the accountant returns.
+"""A certified bracket: every figure the accountant returns, and how its published end is printed.
 
 >>> Bound(1.0, 1.5, method="advanced composition").width
 0.5
+>>> rounded_up(1.00000001, 4)
+'1.001'
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 
 from tacit.errors import AccountingError
 
@@ -67,3 +70,15 @@ class Estimate:
             f"{self.method} is an estimate, not a guarantee, and refuses to be used as a number; read .value for a plot, "
             "or ask for a certified method"
         )
+
+
+def rounded_up(value: float, digits: int) -> str:
+    """A number to so many significant digits, never below it: what is printed can be published.
+
+    >>> rounded_up(1.00000001, 4), rounded_up(0.1, 4), rounded_up(math.inf, 4)
+    ('1.001', '0.1', 'inf')
+    """
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    short = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(repr(float(value)))).normalize()
+    return f"{short:f}" if -5 < short.adjusted() < 15 else f"{short:e}"

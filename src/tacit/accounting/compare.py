@@ -14,13 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
 from html import escape
 from os import PathLike
 from typing import TYPE_CHECKING
 
 from tacit.accounting.account import Cost, account
-from tacit.accounting.bound import Bound, Estimate
+from tacit.accounting.bound import Bound, Estimate, rounded_up
 from tacit.accounting.events.leaves import Gaussian, Laplace
 from tacit.accounting.events.tree import Adjacency, Event, Repeated
 from tacit.accounting.theorems.methods import METHODS
@@ -164,18 +163,6 @@ def _cell(figure: Figure) -> str:
     if isinstance(figure, Estimate):
         return f"~{figure.value:.6g}"
     return rounded_up(figure.upper, 6)
-
-
-def rounded_up(value: float, digits: int) -> str:
-    """A number to so many significant digits, never below it: what is printed can be published.
-
-    >>> rounded_up(1.00000001, 4), rounded_up(0.1, 4), rounded_up(math.inf, 4)
-    ('1.001', '0.1', 'inf')
-    """
-    if not math.isfinite(value) or value == 0:
-        return f"{value:g}"
-    short = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(repr(float(value)))).normalize()
-    return f"{short:f}" if -5 < short.adjusted() < 15 else f"{short:e}"
 
 
 # --- how the theorems grow --------------------------------------------------------------------------------------------------------

@@ -142,21 +142,6 @@ def _grouped(called: str, found: Mapping[str, str]) -> list[str]:
     ]
 
 
-def blanks(path: str) -> list[int]:
-    """The lines of a job that still have a blank."""
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return []  # the reader of jobs says what is wrong
-    return [number for number, line in enumerate(lines, 1) if BLANK in line.partition("#")[0]]
-
-
-def refuse_blanks(path: str) -> None:
-    """Refuse a job that still has a blank, with its line."""
-    for number in blanks(path)[:1]:
-        raise OptionError(f"{path}: line {number} still has a blank ({BLANK}); it is a decision that only you can take: fill it in")
-
-
 def _catalogue(url: str, table: str | None) -> dict[str, str]:
     if table is None:
         raise OptionError("--table is missing; a database URL needs the name of a table")

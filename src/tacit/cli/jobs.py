@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from tacit.cli.blank_job import BLANK
 from tacit.cli.ledger import address
 from tacit.cli.options import OptionError, in_options, shown, shown_examples
 
@@ -106,11 +107,25 @@ def _found(error: JobError, path: str) -> JobError:
 
 def loaded(path: str, period: str | None = None) -> Job:
     """A job without blanks, checked."""
-    from tacit.cli.blank_job import refuse_blanks
     from tacit.release import load
 
     refuse_blanks(path)
     return load(path, period=period)
+
+
+def blanks(path: str) -> list[int]:
+    """The lines of a job that still have a blank."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return []  # the reader of jobs says what is wrong
+    return [number for number, line in enumerate(lines, 1) if BLANK in line.partition("#")[0]]
+
+
+def refuse_blanks(path: str) -> None:
+    """Refuse a job that still has a blank, with its line."""
+    for number in blanks(path)[:1]:
+        raise OptionError(f"{path}: line {number} still has a blank ({BLANK}); it is a decision that only you can take: fill it in")
 
 
 # --- before anything is paid ----------------------------------------------------------------------------------------------------------
@@ -176,7 +191,6 @@ def validate(
 
 def _faults(path: str, period: str | None) -> list[str]:
     """Everything that is wrong with a job, as far as it can be told at once: blanks, then fields, then what each output cannot have."""
-    from tacit.cli.blank_job import blanks
     from tacit.release import JobError, all_faults, faults_of_outputs, parse, text_of
 
     found = [f"line {number}: still has a blank; it is a decision that only you can take" for number in blanks(path)]
