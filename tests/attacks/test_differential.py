@@ -44,7 +44,7 @@ from tacit.tables.plan import Plan
 
 SPEND = Guarantee(epsilon=1, delta="1e-3")
 #: How many figures are compared: quickly, and with `make test-slow`.
-FIGURES = {"duckdb": (1600, 20_000), "postgres": (600, 20_000), "spark": (72, 2000)}
+FIGURES = {"duckdb": (800, 20_000), "postgres": (304, 20_000), "spark": (36, 2000)}
 #: Figures in one question: a long statement costs DuckDB more than its parts do, and Spark less.
 EACH = {"duckdb": 12, "postgres": 16, "spark": 36}
 MANY = pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "many"])

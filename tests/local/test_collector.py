@@ -210,6 +210,7 @@ def in_a_child(action: Any, left: int, after: bool) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("nonces", [True, False])
 @pytest.mark.parametrize("after", [False, True])
 def test_a_crash_at_any_statement_loses_nothing_and_counts_nothing_twice(nonces: bool, after: bool, tmp_path: Path) -> None:

@@ -185,7 +185,9 @@ SEED_NAMES = {"seed", "seeds", "random_seed", "random_state", "rng", "prng", "ra
 
 def seeds_in(source: str) -> set[str]:
     """Names of functions with a parameter for a seed."""
-    found = set()
+    found: set[str] = set()
+    if not any(name in source for name in SEED_NAMES):
+        return found  # a name of the tree is a word of the text
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             arguments = node.args
@@ -275,12 +277,14 @@ EXEMPT = {
     "synthesis/synthesizer.py": {"numpy.random"},  # the same
     "workloads/bench.py": {"numpy.random"},  # made-up histograms
 }
-RANDOM = {"random", "secrets", "numpy.random", "scipy.stats"}
+RULES = ("random", "secrets", "numpy.random", "scipy.stats", "os.urandom", "os.getrandom")
 
 
 def randomness_in(source: str) -> set[str]:
     """Modules of random numbers that are imported or reached through numpy, and direct calls to the operating system's source."""
-    found = set()
+    found: set[str] = set()
+    if not any(rule.rpartition(".")[2] in source for rule in RULES):
+        return found  # a name of the tree is a word of the text
     tree = ast.parse(source)
     modules = {alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     for node in ast.walk(tree):
@@ -291,7 +295,7 @@ def randomness_in(source: str) -> set[str]:
             names = [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
             names = [f"{ {'np': 'numpy'}.get(node.value.id, node.value.id)}.{node.attr}"]
-        found |= {rule for rule in (*RANDOM, "os.urandom", "os.getrandom") for name in names if name == rule or name.startswith(f"{rule}.")}
+        found |= {rule for rule in RULES for name in names if name == rule or name.startswith(f"{rule}.")}
     return found
 
 

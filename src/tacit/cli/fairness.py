@@ -10,7 +10,7 @@ counts and simulates.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -199,14 +199,15 @@ def allocation(
     try:
         sizes = [float(str(value)) for value in listed]
         spread = float(number("--scale", scale))
-        found = allocate(sizes, scale=spread, total=float(number("--total", total)), law=noise)  # type: ignore[arg-type]
+        law = cast(Literal["laplace", "discrete", "gaussian"], noise)  # what is none of them is refused by what takes it
+        found = allocate(sizes, scale=spread, total=float(number("--total", total)), law=law)
         told: dict[str, Any] = {"by_size": found.by_size(), "moved": found.moved}
-        told["bias"] = {size: clipping_bias(size, spread, noise) for size in found.by_size() if size == int(size)}  # type: ignore[arg-type]
+        told["bias"] = {size: clipping_bias(size, spread, law) for size in found.by_size() if size == int(size)}
         if threshold is not None:
             limit = float(number("--threshold", threshold))
-            shift = choose_shift(scale=spread, refused=float(number("--refused", refused)), law=noise)  # type: ignore[arg-type]
+            shift = choose_shift(scale=spread, refused=float(number("--refused", refused)), law=law)
             near = [round(limit * part, 9) for part in (0.8, 0.9, 1.0, 1.1, 1.2)]
-            told["misjudged"] = {size: threshold_error(size, threshold=limit, scale=spread, law=noise) for size in near}  # type: ignore[arg-type]
+            told["misjudged"] = {size: threshold_error(size, threshold=limit, scale=spread, law=law) for size in near}
             told["shift"] = shift
     except (ParameterError, TypeError, ValueError) as error:
         raise OptionError(str(error) if isinstance(error, ParameterError) else f"the last column of {path} must be counts") from None

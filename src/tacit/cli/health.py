@@ -9,7 +9,7 @@ Nothing here touches data; what does is a kind of output of a release job.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -53,8 +53,9 @@ def sample_size(
     level, chance = float(number("--alpha", alpha)), float(number("--power", power))
     if method not in ("exact", "approximate"):
         raise OptionError(f"--method must be exact or approximate, not {method!r}")
+    how = cast(Literal["exact", "approximate"], method)
     try:
-        found = [health.sample_size(*shares, epsilon=e, alpha=level, power=chance, method=method) for e in prices]  # type: ignore[arg-type]
+        found = [health.sample_size(*shares, epsilon=e, alpha=level, power=chance, method=how) for e in prices]
     except ParameterError as error:
         raise OptionError(str(error)) from None
     if plot is not None:

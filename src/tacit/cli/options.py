@@ -222,7 +222,7 @@ def takes(**options: Any) -> Callable[[Callable[..., None]], Callable[..., None]
         given.append(inspect.Parameter(name, keyword, annotation=option, default=False if get_args(option)[0] is bool else None))
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
-        command.__signature__ = inspect.Signature(given)  # type: ignore[attr-defined]
+        vars(command)["__signature__"] = inspect.Signature(given)
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in given}
         return command
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -40,10 +40,11 @@ def _method(cell: int, pixels: int, epsilon: str, colour: str, kernel: int | Non
     from tacit.errors import ParameterError
 
     price = number("--epsilon", epsilon)
+    known = cast(Literal["rgb", "hsv"], colour)  # anything else is refused by what takes it
     try:
         if kernel is not None:
-            return Blur(kernel, pixels, epsilon=price, colour=colour)  # type: ignore[arg-type]
-        return Pixelize(cell, pixels, epsilon=price, colour=colour)  # type: ignore[arg-type]
+            return Blur(kernel, pixels, epsilon=price, colour=known)
+        return Pixelize(cell, pixels, epsilon=price, colour=known)
     except ParameterError as error:
         raise OptionError(str(error)) from None
 

@@ -285,10 +285,10 @@ class Rates:
         if rate not in RATES:
             raise FairnessError(code="rate-unknown", given=rate, known=", ".join(RATES))
         above, below = RATES[rate]
-        return tuple(  # type: ignore[return-value]
-            sum((self.counts[:, label, guess] for label, guess in cells), np.zeros(len(self.counts)))
-            for cells in (above, below)
-        )
+        return self._added(above), self._added(below)
+
+    def _added(self, cells: Iterable[tuple[int, int]]) -> Array:
+        return sum((self.counts[:, label, guess] for label, guess in cells), np.zeros(len(self.counts)))
 
     def rate(self, name: str) -> Array:
         """One rate of every group; NaN for a group in which it has no denominator."""

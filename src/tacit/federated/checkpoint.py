@@ -47,8 +47,8 @@ class Checkpoint:
         """Put it on the disk, whole or not at all."""
         facts = {"plan": self.plan, "run": self.run, "begun": self.begun, "threshold": self.threshold, "names": list(self.arrays)}
         room = io.BytesIO()
-        numbered = {f"array{place}": array for place, array in enumerate(self.arrays.values())}
-        np.savez(room, **{FACTS: np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8)}, **numbered)  # type: ignore[arg-type]
+        numbered: dict[str, Any] = {f"array{place}": array for place, array in enumerate(self.arrays.values())}
+        np.savez(room, **{FACTS: np.frombuffer(json.dumps(facts).encode(), dtype=np.uint8), **numbered})
         disk.write_whole(path, room.getvalue())
 
     @staticmethod

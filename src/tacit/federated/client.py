@@ -89,7 +89,7 @@ def client_app(
     app = ClientApp()
     for phase in PHASES:
         app.train(f"tacit_{phase}")(node.answer)
-    app.tacit = node  # type: ignore[attr-defined]
+    vars(app)["tacit"] = node
     return app
 
 

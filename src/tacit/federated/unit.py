@@ -15,7 +15,7 @@ Group(event=Gaussian(noise_multiplier=2), size=2)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from tacit.accounting import Event, Group
 from tacit.errors import ParameterError
@@ -54,7 +54,7 @@ class ClientUnit:
         >>> ClientUnit.of("silo")
         ClientUnit(kind='silo', window=None, clients=1)
         """
-        return given if isinstance(given, ClientUnit) else ClientUnit(given)  # type: ignore[arg-type]
+        return given if isinstance(given, ClientUnit) else ClientUnit(cast(Kind, given))
 
     def event(self, event: Event) -> Event:
         """The price for this unit of what costs `event` for one client."""

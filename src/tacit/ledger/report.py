@@ -69,11 +69,11 @@ def plot_spending(
     fullest = sorted(timeline.items(), key=lambda item: -item[1][-1][1] if item[1] else 0.0)
     for place, (name, rows) in enumerate(fullest[:_MOST]):
         if rows:
-            times = [rows[0][0], *(when for when, _ in rows), end]
+            times: list[Any] = [rows[0][0], *(when for when, _ in rows), end]
             shares = [0.0, *(used for _, used in rows), rows[-1][1]]
             label = f"{name} ({100 * rows[-1][1]:.0f} %)"
             style = _DASHES[place // len(_COLOURS) % len(_DASHES)]
-            ax.step(times, shares, where="post", color=_COLOURS[place % len(_COLOURS)], ls=style, lw=2, label=label)  # type: ignore[arg-type]
+            ax.step(times, shares, where="post", color=_COLOURS[place % len(_COLOURS)], ls=style, lw=2, label=label)
     ax.axhline(1, color=GREY, lw=1.2, ls=(0, (4, 2)))
     ax.annotate("the budget", (0, 1), xycoords=("axes fraction", "data"), xytext=(6, 4), textcoords="offset points", color=GREY)
     ax.set_ylim(0, 1.12)

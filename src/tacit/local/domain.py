@@ -36,6 +36,7 @@ def domain(kind: type[Domain]) -> type[Domain]:
     return kind
 
 
+@dataclass(frozen=True)
 class Domain(ABC):
     """A public set of values. Subclasses are frozen dataclasses of whole numbers, fractions, texts and tuples of these."""
 
@@ -59,7 +60,7 @@ class Domain(ABC):
     def describe(self) -> dict[str, Any]:
         """Everything that is decided, for a protocol's text."""
         found: dict[str, Any] = {"kind": self.kind}
-        for each in fields(self):  # type: ignore[arg-type]
+        for each in fields(self):
             value = getattr(self, each.name)
             found[each.name] = {"exact": to_text(value)} if isinstance(value, Fraction) else value
         return found
@@ -71,7 +72,7 @@ def from_description(given: Mapping[str, Any]) -> Domain:
     kind = KINDS.get(str(rest.pop("kind", "")))
     if kind is None:
         raise ParameterError(f"the kind of values must be one of {', '.join(sorted(KINDS))}")
-    expected = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    expected = [each.name for each in fields(kind)]
     if sorted(rest) != sorted(expected):
         raise ParameterError(f"{kind.kind} has {', '.join(expected)}, and nothing else")
     return kind(**{name: _read(value) for name, value in rest.items()})

@@ -17,6 +17,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import NormalDist
 from typing import ClassVar
 
@@ -63,17 +64,19 @@ class PrefixCandidates(Domain):
             raise ParameterError("candidates must be at least one, and each listed once")
         if any(not isinstance(each, str) or len(each) != self.letters for each in self.candidates):
             raise ParameterError(f"candidates must be texts of {self.letters} letters")
-        object.__setattr__(self, "_places", {each: place for place, each in enumerate(self.candidates, 1)})
 
     @property
     def size(self) -> int:
         return len(self.candidates) + 1
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {each: place for place, each in enumerate(self.candidates, 1)}
+
     def place(self, value: object) -> int:
         if not isinstance(value, str) or len(value) > self.length or END in value:
             return 0
-        places: dict[str, int] = self._places  # type: ignore[attr-defined]
-        return places.get(value[: self.letters].ljust(self.letters, END), 0)
+        return self._places.get(value[: self.letters].ljust(self.letters, END), 0)
 
 
 @dataclass(frozen=True)

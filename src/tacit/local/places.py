@@ -95,8 +95,10 @@ class UniformGrid(Domain):
 def _pair(value: object) -> tuple[float, float]:
     """Two finite numbers, or two NaN for anything else; no value raises."""
     nothing = (math.nan, math.nan)
+    if not isinstance(value, Iterable):
+        return nothing
     try:
-        x, y = (float(each) for each in value)  # type: ignore[attr-defined]
+        x, y = (float(each) for each in value)
     except (TypeError, ValueError, OverflowError):
         return nothing
     return (x, y) if not math.isnan(x) and not math.isnan(y) else nothing

@@ -51,10 +51,10 @@ class Protocol:
         if isinstance(self.values, Domain):
             if self.default:
                 raise ParameterError("default must be 0 where the values are a domain, which has its own")
-        elif isinstance(self.values, int) and not isinstance(self.values, bool):
+        elif isinstance(self.values, int):
             count("values", self.values, least=2)
         else:
-            listed = tuple(self.values)  # type: ignore[arg-type]
+            listed = tuple(self.values)
             if any(isinstance(v, bool) or not isinstance(v, (str, int)) for v in listed):
                 raise ParameterError("values must be texts or whole numbers, or one whole number for 0, 1, 2, ...")
             if any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in listed):

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,11 +167,11 @@ class Device:
         return {"cohort": self.cohort, "values": self.values, "memo": {k: np.packbits(v).tobytes().hex() for k, v in self._memo.items()}}
 
     @classmethod
-    def from_json(cls, rappor: Rappor, memory: dict[str, object]) -> Device:
+    def from_json(cls, rappor: Rappor, memory: Mapping[str, Any]) -> Device:
         """The device that `to_json` described: the same answers, nothing drawn."""
-        found = cls(rappor, values=memory["values"])  # type: ignore[arg-type]
+        found = cls(rappor, values=memory["values"])
         found.cohort = count("cohort", memory["cohort"], least=0)
-        for text, hexed in dict(memory["memo"]).items():  # type: ignore[call-overload]
+        for text, hexed in memory["memo"].items():
             row = np.frombuffer(bytes.fromhex(hexed), dtype=np.uint8)
             found._memo[text] = np.unpackbits(row, count=rappor.bits).astype(np.bool_)
         return found

@@ -86,6 +86,13 @@ def _checked(buckets: int) -> int:
     return found
 
 
+def _check_table(sketch: CountMeanSketch | CountSketch) -> None:
+    """Rows, buckets and the family of functions, as a frozen sketch keeps them."""
+    object.__setattr__(sketch, "rows", count("rows", sketch.rows))
+    object.__setattr__(sketch, "buckets", _checked(sketch.buckets))
+    object.__setattr__(sketch, "family", count("family", sketch.family, least=0))
+
+
 class SketchRandomiser(Randomiser):
     """What sketches share: shares of any keys from the counts."""
 
@@ -122,9 +129,7 @@ class CountMeanSketch(GroupedRandomiser, SketchRandomiser):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "rows", count("rows", self.rows))
-        object.__setattr__(self, "buckets", _checked(self.buckets))
-        object.__setattr__(self, "family", count("family", self.family, least=0))
+        _check_table(self)
         _ = self.parts
 
     def _parts(self) -> list[Randomiser]:
@@ -161,9 +166,7 @@ class CountSketch(SymbolRandomiser, SketchRandomiser):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "rows", count("rows", self.rows))
-        object.__setattr__(self, "buckets", _checked(self.buckets))
-        object.__setattr__(self, "family", count("family", self.family, least=0))
+        _check_table(self)
 
     @property
     def symbols(self) -> int:

@@ -49,12 +49,12 @@ class Mechanism(Step):
         """The mechanism on a space, or a refusal that says what the space lacks."""
         raise NotImplementedError
 
-    def accuracy(self, beta: Number) -> float:
-        """An error that is exceeded with probability at most `beta`; rounded up."""
+    def accuracy(self, beta: Number, *args: Any, **facts: Any) -> float:
+        """An error that is exceeded with probability at most `beta`; rounded up. Each kind says which public facts it needs."""
         raise NotImplementedError
 
     @classmethod
-    def for_accuracy(cls, alpha: Number, beta: Number) -> Self:
+    def for_accuracy(cls, alpha: Number, beta: Number, *args: Any, **facts: Any) -> Self:
         """The most private mechanism of this kind whose error exceeds `alpha` with probability at most `beta`."""
         raise NotImplementedError
 

@@ -268,7 +268,7 @@ class KeySelection(Mechanism):
         return float(high)
 
     @classmethod
-    def for_accuracy(  # type: ignore[override]  # the least epsilon depends on delta
+    def for_accuracy(  # the least epsilon depends on delta
         cls, alpha: Number, beta: Number, *, delta: Number, keys: int = 1, column: str | None = None, among: int = 1
     ) -> Self:
         """The rule of this kind with the least epsilon, to a thousandth, that publishes keys which alpha people have, `among` of them

@@ -130,7 +130,7 @@ class ProposeTestRelease(Mechanism):
         return float(max(0, math.ceil(rounded_up(wanted))))
 
     @classmethod
-    def for_accuracy(  # type: ignore[override]  # the error needs public facts
+    def for_accuracy(  # the error needs public facts
         cls, alpha: Number, beta: Number, *, bound: Number, delta: Number, changes: int | None = None,
         statistic: Quantile | InterquartileRange | Statistic | None = None,
     ) -> Self:  # fmt: skip

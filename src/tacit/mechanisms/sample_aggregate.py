@@ -267,7 +267,7 @@ class BlockMean(Mechanism):
             accuracy=lambda beta: laplace_error(spread, beta, granularity=1) * float(step) / blocks,
         )
 
-    def accuracy(  # type: ignore[override]  # the error needs public facts
+    def accuracy(  # the error needs public facts
         self, beta: Number, *, blocks: int, bounds: tuple[Number, Number], granularity: Number | None = None
     ) -> float:
         """How far the released mean is from the mean of the blocks' answers, except with probability beta.
@@ -281,7 +281,7 @@ class BlockMean(Mechanism):
         return rounded_up(laplace_error(width / step / Fraction(self.epsilon), beta, granularity=1) * float(step) / count("blocks", blocks))
 
     @classmethod
-    def for_accuracy(  # type: ignore[override]
+    def for_accuracy(
         cls, alpha: Number, beta: Number, *, blocks: int, bounds: tuple[Number, Number], granularity: Number | None = None
     ) -> Self:
         """The least epsilon at which the released mean is within alpha of the mean of the blocks' answers except with probability beta.

@@ -409,7 +409,7 @@ class SmoothSensitivity(Mechanism):
         single = ApproxDP(self.epsilon, self.delta)
         return single if changes == 1 else Group(single, changes)
 
-    def accuracy(  # type: ignore[override]  # the error needs public facts
+    def accuracy(  # the error needs public facts
         self, beta: Number, *, space: Space, near: Sequence[int] | np.ndarray = ()
     ) -> float:
         """The error on rows of a space that is exceeded with probability at most beta, *if* the sensitivities near the data are at most
@@ -427,7 +427,7 @@ class SmoothSensitivity(Mechanism):
         return _in_units(rungs.error(_rung(rungs, near, width), failure(beta), width), step)
 
     @classmethod
-    def for_accuracy(  # type: ignore[override]
+    def for_accuracy(
         cls, alpha: Number, beta: Number, *, space: Space, near: Sequence[int] | np.ndarray = (),
         statistic: Quantile | InterquartileRange | Statistic | None = None, delta: Number | None = None, tail: int = 2,
     ) -> Self:  # fmt: skip
@@ -520,7 +520,7 @@ class MeasuredAccuracy(Mechanism):
         proof = "neighbouring rungs differ by at most 1; see Guarantee" if proved else self.answer.proof
         return Measurement(space, told, privacy, f"accuracy of the {statistic.name}", proof)
 
-    def accuracy(self, beta: Number, *, rungs: int) -> float:  # type: ignore[override]
+    def accuracy(self, beta: Number, *, rungs: int) -> float:
         """By how much a tight error is multiplied: the noise stays within its quantile except with probability beta, so the released error
         belongs to a rung at most so far above the true one; as a number of rungs, at most `rungs`."""
         rate = float(self.epsilon)
@@ -528,7 +528,7 @@ class MeasuredAccuracy(Mechanism):
         return float(min(count("rungs", rungs), max(0, math.ceil(rounded_up(off))) + self.margin()))
 
     @classmethod
-    def for_accuracy(  # type: ignore[override]
+    def for_accuracy(
         cls, alpha: Number, beta: Number, *, answer: SmoothSensitivity, rungs: int = 10**6
     ) -> Self:
         """The least epsilon, to a thousandth, at which the released error is at most alpha rungs above, except with probability beta."""

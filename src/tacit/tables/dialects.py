@@ -29,10 +29,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlglot import Dialect, exp
+from sqlglot import Dialect, Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialects
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from tacit.tables import grammar
 from tacit.tables.errors import Refused, TableError

@@ -56,7 +56,7 @@ def test_one_load_moves_the_sums_by_no_more_than_is_priced() -> None:
     rng = np.random.default_rng(8)
     network = Network.nine_buses()
     worst, tried = 0.0, 0
-    for _ in range(200):
+    for _ in range(100):
         branch = network.branch.copy()
         branch[7, 5] = rng.uniform(20, 90)
         gencost = network.gencost.copy()
@@ -76,7 +76,7 @@ def test_one_load_moves_the_sums_by_no_more_than_is_priced() -> None:
         tried += 1
         worst = max(worst, float(np.abs(sums[0] - sums[1]).sum()))
         assert np.abs(sums[0] - sums[1]).sum() <= float(plan.reach) + 1e-6
-    assert tried > 80 and worst > 2 * 2  # more than twice the load itself
+    assert tried > 40 and worst > 2 * 2  # more than twice the load itself
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -91,7 +91,7 @@ def test_a_certified_box_is_served_everywhere(seed: int) -> None:
     share = next((s for s in (0.3, 0.2, 0.1, 0.05, 0.02) if serves(network, centre * (1 - s), centre * (1 + s))), None)
     assert share is not None
     low, high = centre * (1 - share), centre * (1 + share)
-    for kind in range(40):
+    for kind in range(20):
         loads = np.zeros(len(network.bus))
         mixed = rng.integers(0, 2, len(centre)) if kind % 2 else rng.random(len(centre))
         loads[network.load_places] = low + (high - low) * mixed

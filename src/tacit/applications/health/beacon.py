@@ -236,7 +236,8 @@ class Beacon:
         question = {"beacon": self.id, "variant": variant.parameters, "epsilon": str(self.price)}
         with paying(account, self.event, purpose="beacon", question=question) as payment:
             if payment.cached:
-                noisy = int(payment.answer)  # type: ignore[call-overload]
+                assert isinstance(payment.answer, int)
+                noisy = payment.answer
             else:
                 plan = geometric(1 / self.price, lower=0, upper=self.at_most).bind(COUNTS)
                 noisy = int(plan.function(int(self.carriers(variant))))

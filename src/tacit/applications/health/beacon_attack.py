@@ -12,7 +12,7 @@ and Cicek 2019). On answers that cost epsilon in all, no attack has an AUC above
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,5 +108,5 @@ def beacon_attack(
 
 def simulated_people(people: int, frequencies: ArrayLike, rng: np.random.Generator) -> NDArray[np.int8]:
     """Made-up genotypes [people, variants] in Hardy-Weinberg proportions."""
-    shares: Sequence[float] = np.asarray(frequencies, dtype=float)  # type: ignore[assignment]
+    shares: list[float] = np.asarray(frequencies, dtype=float).tolist()
     return np.asarray(rng.binomial(2, shares, size=(people, len(shares))), dtype=np.int8)

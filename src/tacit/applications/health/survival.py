@@ -208,9 +208,9 @@ def numbers_of(values: ArrayLike) -> Floats:
     return np.array([_number(value) for value in given.ravel().tolist()], dtype=np.float64).reshape(given.shape)
 
 
-def _number(value: object) -> float:
+def _number(value: Any) -> float:
     try:
-        return float(value)  # type: ignore[arg-type]
+        return float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,11 +62,11 @@ DAYS = 365
 # --- cases -----------------------------------------------------------------------------------------------------
 
 
-def _told(randomiser: Randomiser, reports: NDArray[np.generic]) -> Outcomes:
+def _told(randomiser: Randomiser, reports: NDArray[Any]) -> Outcomes:
     """What reports say of values 0 and 1, as one number each; all that the two laws differ in."""
     if isinstance(randomiser, LocalHash):
-        a, b = reports["a"], reports["b"]  # type: ignore[call-overload]
-        said = [randomiser.hashed(a, b, np.full(len(a), v, dtype=np.uint64)) == reports["symbol"] for v in (0, 1)]  # type: ignore[call-overload]
+        a, b = reports["a"], reports["b"]
+        said = [randomiser.hashed(a, b, np.full(len(a), v, dtype=np.uint64)) == reports["symbol"] for v in (0, 1)]
         return np.asarray(said[0] + 2 * said[1], dtype=np.int64)
     if reports.ndim == 2:
         bits = np.unpackbits(reports.astype(np.uint8), axis=1)

@@ -92,8 +92,9 @@ class ClientsSpec(OutputSpec):
     @field_validator("bounds", "edges", mode="before")
     @classmethod
     def _numbers(cls, value: object) -> object:
-        whole = isinstance(value, list) and not any(isinstance(each, bool) for each in value)
-        return tuple(float(each) if isinstance(each, int) else each for each in value) if whole else value  # type: ignore[attr-defined]
+        if not isinstance(value, list) or any(isinstance(each, bool) for each in value):
+            return value
+        return tuple(float(each) if isinstance(each, int) else each for each in value)
 
     def asked(self, **how: Any) -> ClientQuestion | WordSearch:
         """The question for a price."""
@@ -137,8 +138,8 @@ class ClientSource(Source):
     @staticmethod
     def opened(job: Job, grids: Mapping[str, Any] | None) -> ClientSource:
         """The job's clients; where they are to be asked, every source has a grid."""
-        for name in job.sources if grids is not None else ():
-            if not hasattr(grids.get(name), "send_and_receive"):  # type: ignore[union-attr]
+        for name in job.sources:
+            if grids is not None and not hasattr(grids.get(name), "send_and_receive"):
                 raise JobError(ASK, place=f"sources.{name}.clients")
         return ClientSource(DuckDB(), (), grids=grids or {}, names=tuple(job.sources))
 
@@ -219,7 +220,7 @@ class PlannedClients:
 
     @property
     def size(self) -> int:
-        return self.asked.plan.size if self.searching else len(self.asked.labels)  # type: ignore[union-attr]
+        return self.asked.plan.size if isinstance(self.asked, WordSearch) else len(self.asked.labels)
 
     @property
     def searching(self) -> bool:

@@ -92,7 +92,8 @@ def power(planned: PlannedContingency) -> tuple[float, float] | None:
     moved[-1, -1] += shift
     moved[0, -1] -= shift
     moved[-1, 0] -= shift
-    return tuple(table.rejections(law, planned.output.patients, runs=100) for law in (even, moved))  # type: ignore[return-value]
+    patients = planned.output.patients
+    return table.rejections(even, patients, runs=100), table.rejections(moved, patients, runs=100)
 
 
 def notices(planned: PlannedContingency, job: Job, place: str) -> list[Notice]:

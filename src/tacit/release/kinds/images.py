@@ -63,10 +63,9 @@ class ImagesSpec(OutputSpec):
     @model_validator(mode="before")
     @classmethod
     def _lists(cls, value: object) -> object:
-        given = value.get("boxes") if isinstance(value, dict) else None
-        if not isinstance(given, list):
+        if not isinstance(value, dict) or not isinstance(value.get("boxes"), list):
             return value
-        return {**value, "boxes": tuple(tuple(box) if isinstance(box, list) else box for box in given)}  # type: ignore[dict-item]
+        return {**value, "boxes": tuple(tuple(box) if isinstance(box, list) else box for box in value["boxes"])}
 
     @model_validator(mode="after")
     def _whole(self) -> ImagesSpec:

@@ -107,9 +107,10 @@ def kind_of(values: Sequence[object]) -> int:
     kinds = {type(value) for value in values}
     if kinds == {bool}:
         return BOOL
-    if kinds == {int} and all(-(2**63) <= value < 2**63 for value in values):  # type: ignore[operator]
+    if kinds == {int} and all(isinstance(value, int) and -(2**63) <= value < 2**63 for value in values):
         return INT64
-    return DOUBLE if kinds <= {int, float} and all(abs(value) <= 2**53 for value in values) else STRING  # type: ignore[arg-type]
+    near = all(isinstance(value, (int, float)) and abs(value) <= 2**53 for value in values)
+    return DOUBLE if kinds <= {int, float} and near else STRING
 
 
 def _scaled(graph: Graph, given: str, low: float, high: float) -> str:

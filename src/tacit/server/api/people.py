@@ -67,14 +67,18 @@ def make_token(service: Serving, caller: Signed, request: NewToken) -> dict[str,
     return {"id": made.id, "token": made.text, "expires": made.expires}
 
 
+def _check_owner(caller: Signed, action: str, owner: str | None) -> None:
+    """Refuse who may not do this to what another one owns; what is not there is said only to who may."""
+    if owner is None:
+        check(caller, action)
+        raise not_found()
+    check(caller, action, owner=owner)
+
+
 @router.delete("/tokens/{token}", operation_id="revoke_token", status_code=204)
 def revoke_token(service: Serving, caller: Signed, token: Id) -> Response:
     """From now on the token is none."""
-    owner = service.register.owner_of_token(token)
-    if owner is None:
-        check(caller, "revoke_token")
-        raise not_found()
-    check(caller, "revoke_token", owner=owner)
+    _check_owner(caller, "revoke_token", service.register.owner_of_token(token))
     service.register.revoke_token(token)
     return Response(status_code=204)
 
@@ -89,10 +93,6 @@ def list_sessions(service: Serving, caller: Signed) -> list[dict[str, Any]]:
 @router.delete("/sessions/{session}", operation_id="revoke_session", status_code=204)
 def revoke_session(service: Serving, caller: Signed, session: Id) -> Response:
     """End a session."""
-    owner = service.register.owner_of_session(session)
-    if owner is None:
-        check(caller, "revoke_session")
-        raise not_found()
-    check(caller, "revoke_session", owner=owner)
+    _check_owner(caller, "revoke_session", service.register.owner_of_session(session))
     service.register.end(session)
     return Response(status_code=204)
