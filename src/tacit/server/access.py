@@ -25,8 +25,8 @@ ROLES: tuple[Role, ...] = ("analyst", "curator", "officer")
 #: One person cannot have both: the officer approves what the analyst asks.
 APART: tuple[frozenset[str], ...] = (frozenset({"analyst", "officer"}),)
 
-_ALL: Mapping[Role, Scope] = {"analyst": "own", "curator": "any", "officer": "any"}
-_DESK: Mapping[Role, Scope] = {"analyst": "own", "curator": "any"}
+_ALL: Mapping[str, Scope] = {"analyst": "own", "curator": "any", "officer": "any"}
+_DESK: Mapping[str, Scope] = {"analyst": "own", "curator": "any"}
 
 #: action -> role -> scope. Everything that is not here is denied.
 TABLE: Mapping[str, Mapping[str, Scope]] = {
