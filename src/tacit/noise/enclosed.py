@@ -157,6 +157,8 @@ def _table() -> NDArray[np.float64]:
     return np.array([(low + high) / (2 << bits) for low, high in zip(*bounds, strict=True)])
 
 
+# --- a finite law ----------------------------------------------------------------------------------------------------
+
 GUARD = 64  # bits beyond those asked for: weights may be off by 2^40 units and a boundary is still known to 2^-20 of a word
 INDEX = 14  # leading bits of a word that find most cells at once; 128 KiB a table
 
