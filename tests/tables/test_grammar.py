@@ -84,22 +84,29 @@ def made_up() -> pa.Table:
                      "f": [(True, True, False, None, None)[i % 5] for i in range(1000)]})  # fmt: skip
 
 
-@pytest.mark.parametrize("dialect", [d.value for d in Dialects if d.value])
-def test_negations_mean_what_they_say_in_every_dialect(dialect: str) -> None:
-    """The oracle is DuckDB's plain count, checked against numbers that were worked out by hand."""
-    rows = made_up()
-    plain = duckdb.connect()
+@pytest.fixture(scope="module")
+def counted() -> dict[str, int]:
+    """What was answered to each question: most dialects read a condition as the same question, which is then asked once."""
+    rows, plain = made_up(), duckdb.connect()
     plain.register("visits", rows)
-    session = session_on(rows, Unit.row(), "eps=1e12, delta=1e-6", dialect=dialect, loss=False)
+    for condition, wanted in TESTS.items():
+        assert plain.execute(f"SELECT COUNT(*) FROM visits WHERE {condition}").fetchone() == (wanted,), condition
+    return {}
+
+
+@pytest.mark.parametrize("dialect", [d.value for d in Dialects if d.value])
+def test_negations_mean_what_they_say_in_every_dialect(dialect: str, counted: dict[str, int]) -> None:
+    """The oracle is DuckDB's plain count, checked against numbers that were worked out by hand."""
+    session = session_on(made_up(), Unit.row(), "eps=1e12, delta=1e-6", dialect=dialect, loss=False)
     answered = 0
     for condition, wanted in TESTS.items():
-        (expected,) = plain.execute(f"SELECT COUNT(*) FROM visits WHERE {condition}").fetchone() or (None,)
-        assert expected == wanted, condition
         try:
             question = session.desk.question(f"SELECT COUNT(*) AS n FROM visits WHERE {condition}")
         except TableError:
             continue  # a word that the dialect does not have
-        assert round(float(session.ask(question, epsilon=10**6)["n"][0])) == wanted, (dialect, condition)
+        if repr(question) not in counted:
+            counted[repr(question)] = round(float(session.ask(question, epsilon=10**6)["n"][0]))
+        assert counted[repr(question)] == wanted, (dialect, condition)
         answered += 1
     assert answered >= 8 or dialect in ("dax", "prql")  # no SQL
 
@@ -109,7 +116,7 @@ def test_the_old_reader_that_passed_over_negate_is_caught(monkeypatch: pytest.Mo
     monkeypatch.setattr(grammar, "plain", lambda tree: tree)
     monkeypatch.setattr(grammar, "only", lambda node: None)
     with pytest.raises(AssertionError):
-        test_negations_mean_what_they_say_in_every_dialect("postgres")
+        test_negations_mean_what_they_say_in_every_dialect("postgres", {})
 
 
 @pytest.mark.parametrize(("dialect", "wanted"), [("duckdb", 1.0), ("bigquery", None), ("mysql", None), ("snowflake", None)])
