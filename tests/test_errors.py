@@ -14,9 +14,12 @@ ROOT = Path(tacit.__file__).parent
 def test_every_exception_has_one_base() -> None:
     seen = 0
     for file in sorted(ROOT.rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        if not any(word in text for word in ("Error)", "Error,", "Exception", "Refusal", "Refused")):
+            continue  # what a class is made from is a word of the text
         names = [
             node.name
-            for node in ast.parse(file.read_text(encoding="utf-8")).body
+            for node in ast.parse(text).body
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
             and any(ast.unparse(base).endswith(("Error", "Exception", "Refusal", "Refused")) for base in node.bases)
         ]  # fmt: skip
