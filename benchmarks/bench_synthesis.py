@@ -110,7 +110,7 @@ def tables_together(seeds: int) -> bool:
     stays = [CategoryColumn("diagnosis", tuple(DIAGNOSES)), NumberColumn.between("nights", 0, 30, 10, whole=True)]
     levels = [
         Level("patients", people, key="patient_id", rows_of="visits"),
-        Level("visits", stays, of="patients", by="patient_id", most=16, key="visit_id"),
+        Level("visits", stays, of="patients", by="patient_id", most=16, up_to=64, key="visit_id"),
     ]
     true = Counter(Counter(real["patient_id"].to_pylist()).values())
     whole, off, seconds = True, [], 0.0
@@ -120,13 +120,13 @@ def tables_together(seeds: int) -> bool:
         seconds += (time.process_time() - start) / seeds
         whose = Counter(made["visits"]["patient_id"].to_pylist())
         keys = made["patients"]["patient_id"].to_pylist()
-        whole &= len(set(keys)) == len(keys) and set(whose) <= set(keys) and max(whose.values()) <= 16
+        whole &= len(set(keys)) == len(keys) and set(whose) <= set(keys) and max(whose.values()) <= 64
         found = Counter(whose.values())
         off.append(sum(abs(true[k] / sum(true.values()) - found[k] / sum(found.values())) for k in true | found) / 2)
     above = sum(number for visits_, number in true.items() if visits_ > 16) / sum(true.values())
-    figures = f"{statistics.mean(off):.4f} in total variation, at most {max(off):.4f}; {above:.4f} have more visits than the cap"
+    figures = f"{statistics.mean(off):.4f} in total variation, at most {max(off):.4f}; {above:.4f} have more visits than are counted"
     print(f"\npatients and visits, 100,000 visits: {seconds:.1f} CPU s; visits per patient are off by {figures}")
-    return verdict("every key leads to a row, and visits per patient are within .02 on average", whole and statistics.mean(off) <= 0.02)
+    return verdict("every key leads to a row, and visits per patient are within .02 in every run", whole and max(off) <= 0.02)
 
 
 def scale() -> bool:
