@@ -84,10 +84,10 @@ class Level:
     """One table. The first level has a `key` and neither `of` nor `by`; the others belong to a level `of` before them.
 
     `by` is the column that holds the parent's key, `most` how many rows of one parent are counted, `up_to` how many are made
-    (as many, if it is left out), and `key` the column with a row's own key, which levels below need. The first
-    level may have no table of its own: with `rows_of` its rows are the people of that level's table, and its columns are taken from there, where the rows
-    of one person should agree. `weight` is the level's share of the budget; by default the cube root of the rows that
-    a person may have.
+    (as many, if it is left out), and `key` the column with a row's own key, which levels below need. The first level may have
+    no table of its own: with `rows_of` its rows are the people of that level's table, and its columns are taken from there,
+    where the rows of one person should agree. `weight` is the level's share of the budget; by default the cube root of the
+    rows that a person may have.
     """
 
     name: str
