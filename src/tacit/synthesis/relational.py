@@ -56,7 +56,7 @@ from tacit.exact import Typed
 from tacit.ledger import Account, paying
 from tacit.noise import permutation
 from tacit.parameters import count
-from tacit.synthesis.bins import BoughtCategories, BoughtNumbers, budget_beside, shares_of
+from tacit.synthesis.bins import Bought, budget_beside, shares_of
 from tacit.synthesis.columns import Cells, Column, DateColumn, NumberColumn, Values, same_text
 from tacit.synthesis.constraints import Constraint, possible
 from tacit.synthesis.direct import Direct
@@ -580,7 +580,7 @@ def method_for_levels(method: str | Method) -> Method:
 
 
 def _is_bought(column: Any) -> bool:
-    return isinstance(column, BoughtNumbers | BoughtCategories)
+    return isinstance(column, Bought)
 
 
 def _columns_of(tables: Any, tree: LevelTree, level: Level) -> dict[str, Any]:
