@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sqlglot import exp
+from tests.tables.engines.servers import load_postgres, postgres
 
 from tacit.tables import Brackets, Cut, Desk, Source, Unit
 
@@ -150,3 +151,16 @@ def cases_around(node: exp.Expression) -> list[exp.Expression]:
         found += [at] if isinstance(at, exp.Case) else []
         at = at.parent
     return found
+
+
+def test_postgres_finds_the_same_cells() -> None:
+    url = postgres("cells")
+    values: list[float | None] = [*(one if one is None else float(one) for one in ODD), math.nan, math.inf, -math.inf, 0.5, -5e-324]
+    columns = {"whole": pa.array(ODD + [None] * 5, pa.int64()), "number": pa.array(values, pa.float64())}
+    load_postgres(url, "t", pa.table({"id": pa.array(range(len(values)), pa.int64()), **columns}))
+    source = Source.of(url, table="t")
+    for edges, outside, name in itertools.product(EDGES, (False, True), columns):
+        found = Cut.of(Desk.of(source, Unit("id", max_rows=1)), {name: Brackets(edges)}, outside=outside).counts([(name,)])[(name,)]
+        cells = [place_of(value, edges, outside) for value in columns[name].to_pylist()]
+        expected = np.bincount([len(edges) - 1 if cell is None else cell for cell in cells], minlength=len(edges))
+        assert found.tolist() == (expected if outside else expected[:-1]).tolist(), (edges, outside, name)

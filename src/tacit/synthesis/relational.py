@@ -76,7 +76,7 @@ CONTEXT = 4096
 #: Levels below one another: people, their rows, and rows of these.
 DEPTH = 3
 #: The largest number of rows that one parent may be given.
-MOST_MADE = 10_000
+MOST_MADE = 1_000
 
 
 @dataclass(frozen=True)
