@@ -164,3 +164,4 @@ def test_postgres_finds_the_same_cells() -> None:
         cells = [place_of(value, edges, outside) for value in columns[name].to_pylist()]
         expected = np.bincount([len(edges) - 1 if cell is None else cell for cell in cells], minlength=len(edges))
         assert found.tolist() == (expected if outside else expected[:-1]).tolist(), (edges, outside, name)
+    source.close()
