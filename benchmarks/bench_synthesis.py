@@ -1,6 +1,6 @@
 """Synthetic tables: error of all pairs and processor seconds, raw columns, tables that belong together, and scale; delta 1e-9.
 
-    python benchmarks/bench_synthesis.py [seeds] [part ...]     3 seeds; populations, raw, tables, scale
+    python benchmarks/bench_synthesis.py [seeds] [part ...]     3 seeds; populations (households, network), raw, tables, scale
     python benchmarks/bench_synthesis.py 10 FILE.py             the specification's own generator, where it is at hand
 
 The rule, written before the figures: settings were tuned on other populations, never on these two; what is printed
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from measure import busy, table, verdict
@@ -55,10 +56,13 @@ def fitted(name: str, made: Table, epsilon: float) -> tuple[float, float]:
     return pair_error(rows, found, sizes), time.process_time() - start
 
 
-def populations(seeds: int) -> bool:
-    """The default against its rivals on both populations; never worse with more budget."""
+POPULATIONS = {"households": ("households, 48,842 x 15", households), "network": ("network, 40,000 x 14", network)}
+
+
+def populations(seeds: int, names: Sequence[str] = tuple(POPULATIONS)) -> bool:
+    """The default against its rivals on the populations; never worse with more budget."""
     met = True
-    for title, population in (("households, 48,842 x 15", households), ("network, 40,000 x 14", network)):
+    for title, population in map(POPULATIONS.__getitem__, names):
         tables = [population(FIRST + seed) for seed in range(seeds)]
         fresh = [pair_error(one[0], population(1000 + FIRST + seed)[0], one[1]) for seed, one in enumerate(tables)]
         print(f"\n{title}: a fresh sample of the population has {statistics.mean(fresh):.4f}")
@@ -110,7 +114,7 @@ def tables_together(seeds: int) -> bool:
     stays = [CategoryColumn("diagnosis", tuple(DIAGNOSES)), NumberColumn.between("nights", 0, 30, 10, whole=True)]
     levels = [
         Level("patients", people, key="patient_id", rows_of="visits"),
-        Level("visits", stays, of="patients", by="patient_id", most=16, key="visit_id"),
+        Level("visits", stays, of="patients", by="patient_id", most=16, up_to=64, key="visit_id"),
     ]
     true = Counter(Counter(real["patient_id"].to_pylist()).values())
     whole, off, seconds = True, [], 0.0
@@ -120,13 +124,13 @@ def tables_together(seeds: int) -> bool:
         seconds += (time.process_time() - start) / seeds
         whose = Counter(made["visits"]["patient_id"].to_pylist())
         keys = made["patients"]["patient_id"].to_pylist()
-        whole &= len(set(keys)) == len(keys) and set(whose) <= set(keys) and max(whose.values()) <= 16
+        whole &= len(set(keys)) == len(keys) and set(whose) <= set(keys) and max(whose.values()) <= 64
         found = Counter(whose.values())
         off.append(sum(abs(true[k] / sum(true.values()) - found[k] / sum(found.values())) for k in true | found) / 2)
     above = sum(number for visits_, number in true.items() if visits_ > 16) / sum(true.values())
-    figures = f"{statistics.mean(off):.4f} in total variation, at most {max(off):.4f}; {above:.4f} have more visits than the cap"
+    figures = f"{statistics.mean(off):.4f} in total variation, at most {max(off):.4f}; {above:.4f} have more visits than are counted"
     print(f"\npatients and visits, 100,000 visits: {seconds:.1f} CPU s; visits per patient are off by {figures}")
-    return verdict("every key leads to a row, and visits per patient are within .02 on average", whole and statistics.mean(off) <= 0.02)
+    return verdict("every key leads to a row, and visits per patient are within .02 in every run", whole and max(off) <= 0.02)
 
 
 def scale() -> bool:
@@ -178,12 +182,16 @@ def specified(path: str, seeds: int) -> bool:
     return met & verdict("never worse with more budget", falling == sorted(falling, reverse=True))
 
 
-PARTS = {"populations": populations, "raw": raw, "tables": tables_together, "scale": lambda seeds: scale()}
+PARTS: dict[str, Callable[[int], bool]] = {
+    "populations": populations, "households": lambda seeds: populations(seeds, ["households"]),
+    "network": lambda seeds: populations(seeds, ["network"]), "raw": raw, "tables": tables_together, "scale": lambda seeds: scale(),
+}  # fmt: skip
 
 
 def main(seeds: int, parts: list[str]) -> bool:
     print(busy())
-    return all([PARTS[part](seeds) if part in PARTS else specified(part, seeds) for part in parts or PARTS])
+    wanted = parts or ["populations", "raw", "tables", "scale"]
+    return all([PARTS[part](seeds) if part in PARTS else specified(part, seeds) for part in wanted])
 
 
 if __name__ == "__main__":

@@ -14,6 +14,9 @@ When single values, half bins at the ends and other shares were added to bought 
 tables by name had been run three times and were spent. The report since is on `fresh`: of the held-out tables after those eight every
 second one by name. This was written, and the method fixed, before any of them was run.
 
+One of them, with the days of a year as texts, then was the worst: 3.60. Dates could not be bought; they are bought as days since
+(`BoughtDates`). That table was not held out any more when this was decided.
+
 *Public* columns: categories are those that occur in at least one row in a thousand; numbers are cut into 16 bins at
 the quantiles of the table (a code book cannot do better). *Bought* ones: `BoughtCategories`, `BoughtNumbers` without bounds.
 The error is the mean total variation of all pairs of columns, numbers cut at their 20 quantiles, rare categories as one.
@@ -23,12 +26,13 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from tacit.synthesis import BoughtCategories, BoughtNumbers, CategoryColumn, NumberColumn
+from tacit.synthesis import BoughtCategories, BoughtDates, BoughtNumbers, CategoryColumn, NumberColumn
 
 ROWS, WIDTH, FEW = 10_000, (3, 20), 12
 
@@ -87,13 +91,15 @@ def public(columns: dict[str, Any], bins: int = 16) -> list[Any]:
 
 
 def bought(columns: dict[str, Any]) -> list[Any]:
-    """The same columns with nothing known but their names, and whether numbers are whole and how fine they are."""
+    """The same columns with nothing known but their names and types: dates, texts, numbers, whole or how fine."""
     found: list[Any] = []
     for name, values in columns.items():
         if isinstance(values, np.ndarray):
             known = values[np.isfinite(values)]
             whole = bool((known == np.rint(known)).all())
             found.append(BoughtNumbers(name, whole=whole, granularity=1.0 if whole else 0.001))
+        elif all(value is None or re.fullmatch(r"\d{4}-\d\d-\d\d", value) for value in values):
+            found.append(BoughtDates(name))
         else:
             found.append(BoughtCategories(name))
     return found
@@ -117,7 +123,7 @@ def raw_error(real: dict[str, Any], made: dict[str, list[Any]]) -> float:
         else:
             places = {value: place for place, value in enumerate(common(values))}
             for into, some in ((first, values), (second, made[name])):
-                into.append(np.array([len(places) + 1 if v is None else places.get(v, len(places)) for v in some]))
+                into.append(np.array([len(places) + 1 if v is None else places.get(str(v), len(places)) for v in some]))
             sizes.append(len(places) + 2)
     errors = []
     for a, b in itertools.combinations(range(len(sizes)), 2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from tacit.accounting import Composed, Gaussian, Guarantee, ParameterError
 from tacit.ledger import price
 from tacit.noise import test_mode as seeded
-from tacit.synthesis.bins import STEPS, BoughtCategories, BoughtNumbers, Scale, budget_beside, shares_of
+from tacit.synthesis.bins import STEPS, BoughtCategories, BoughtDates, BoughtNumbers, Scale, budget_beside, shares_of
 from tacit.synthesis.columns import CategoryColumn
 from tacit.synthesis.measure import RELATION, gaussian_budget
 from tacit.synthesis.synthesizer import synthesize
@@ -197,3 +198,49 @@ def test_bounds_between_which_there_are_few_floats_still_make_a_column(bounds: t
     with seeded(1):
         found = BoughtNumbers("x", bounds, whole=whole).column(np.full(500, bounds[0]), range(500), Guarantee(rho=0.5), 1)
     assert (np.diff(found.edges) > 0).all()
+
+
+DAYS = [datetime.date(2015, 1, 1) + datetime.timedelta(days=int(day)) for day in np.random.default_rng(2).integers(0, 365, 20_000)]
+
+
+@pytest.mark.parametrize("max_rows", [1, 7])
+@pytest.mark.parametrize("bounds", [(datetime.date(2010, 1, 1), datetime.date(2020, 1, 1)), None])
+def test_dates_are_bought_as_days(bounds: tuple[datetime.date, datetime.date] | None, max_rows: int) -> None:
+    """At the price of whole numbers, with bins of about as many rows each, from dates, times and texts alike."""
+    ends = None if bounds is None else tuple(float(day.toordinal() - datetime.date(1970, 1, 1).toordinal()) for day in bounds)
+    share = Guarantee(rho="0.01")
+    same = BoughtNumbers("day", ends, bins=10, whole=True).event(share, max_rows)  # type: ignore[arg-type]
+    assert BoughtDates("day", bounds, bins=10).event(share, max_rows) == same
+    for values in (DAYS, [day.isoformat() for day in DAYS], [datetime.datetime.combine(day, datetime.time(9)) for day in DAYS]):
+        with seeded(1):
+            column = BoughtDates("day", bounds, bins=10).column(values, [], Guarantee(rho=max_rows**2), max_rows)
+        counts = np.bincount(column.encode(values), minlength=11) / len(values)
+        assert column.size == 11 and counts[10] == 0 and counts[1:9].max() < 0.14 and counts[1:9].min() > 0.08
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[], [None] * 9, ["never", 7, float("nan")], [datetime.date.max] * 500, [datetime.date.min, datetime.date.max], ["9999-12-31"] * 300],
+)
+def test_no_dates_break_the_bins(values: list[object]) -> None:
+    """Bounds that noise finds may lie beyond the calendar; edges never do."""
+    for seed in range(8):
+        with seeded(seed):
+            column = BoughtDates("day").column(values, [], Guarantee(rho="0.0005"), 1)
+        assert 2 <= column.size <= 17 and all(low < high for low, high in zip(column.edges, column.edges[1:], strict=False))
+        found = column.decode(column.encode(values), np.random.default_rng(1))
+        assert all(day is None or isinstance(day, datetime.date) for day in found)
+
+
+def test_days_of_a_year_that_are_bought_come_back_as_dates() -> None:
+    """As texts, 365 values of 55 rows each were nearly all "other"; as days they keep their months, and what depends on them."""
+    shop = ["a" if day.month < 7 else "b" for day in DAYS]
+    columns = [BoughtDates("day"), CategoryColumn("shop", ("a", "b"))]
+    with seeded(1):
+        made = synthesize({"day": [day.isoformat() for day in DAYS], "shop": shop}, columns, epsilon=1, delta=1e-9).sample().to_pydict()
+    months = [np.bincount([day.month for day in days if day is not None], minlength=13)[1:] / len(days) for days in (DAYS, made["day"])]
+    assert np.abs(months[0] - months[1]).sum() / 2 < 0.1
+    early = [day.month < 7 for day, where in zip(made["day"], made["shop"], strict=True) if where == "a" and day is not None]
+    assert np.mean(early) > 0.85
+    with pytest.raises(ParameterError):
+        BoughtDates("day", (datetime.date(2020, 1, 1), datetime.date(2010, 1, 1)))

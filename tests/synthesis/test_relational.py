@@ -99,6 +99,60 @@ def test_three_levels_have_whole_keys_caps_and_what_depends_across_them() -> Non
     assert made.sample(0)["drugs"].num_rows == 0
 
 
+def test_numbers_of_rows_reach_further_than_the_rows_that_are_counted() -> None:
+    """Noise is for two visits a patient; how many she has, up to nine, is a value of hers, and made-up patients have as many."""
+    draws = np.random.default_rng(3)
+    people, times = 4000, draws.choice([0, 1, 2, 5, 8, 30], 4000, p=[0.1, 0.2, 0.2, 0.3, 0.19, 0.01])
+    patient = np.repeat(np.arange(people), times)
+    visit = np.arange(len(patient))
+    real = {
+        "patients": {"id": list(range(people)), "sex": ["f", "m"] * (people // 2), "age": [50] * people},
+        "visits": {"visit": visit.tolist(), "patient": patient.tolist(), "ward": np.where(times[patient] > 2, "A", "B").tolist()},
+        "drugs": {"visit": np.repeat(visit, 3).tolist(), "drug": ["x"] * (3 * len(visit))},
+    }
+    levels = [
+        LEVELS[0], Level("visits", [WARD], of="patients", by="patient", most=2, up_to=9, key="visit"),
+        Level("drugs", [DRUG], of="visits", by="visit", most=1, up_to=3),
+    ]  # fmt: skip
+    assert LevelTree.of(levels).reach(levels[2]) == 2
+    with seeded(1):
+        made = synthesize_tables(real, levels, epsilon=3, delta=1e-9)
+        tables = made.sample()
+    joined(tables)
+    found = Counter(Counter(tables["visits"]["patient"].to_pylist()).values())
+    found[0] = tables["patients"].num_rows - sum(found.values())
+    assert max(found) <= 9 and set(Counter(tables["drugs"]["visit"].to_pylist()).values()) <= {1, 2, 3}
+    # Thirty and more are in the last cell, 8 to 9, which is drawn from evenly.
+    cells = CountColumn("n", (0, 1, 2, 3, 4, 5, 6, 7, 8))
+    one, two = np.bincount(cells.encode(times), minlength=9) / people, np.zeros(9)
+    np.add.at(two, cells.encode(list(found)), np.array(list(found.values())) / found.total())
+    assert abs(one - two).sum() / 2 < 0.03
+    # Which ward a patient with many visits comes to is told by the two that are counted of each.
+    many = {key for key, number in Counter(tables["visits"]["patient"].to_pylist()).items() if number > 2}
+    wards = Counter((row["patient"] in many, row["ward"]) for row in tables["visits"])
+    assert wards[True, "A"] > 0.8 * (wards[True, "A"] + wards[True, "B"]) and wards[False, "B"] > wards[False, "A"]
+    with seeded(1):
+        priced = synthesize_tables(real, levels, mu=1, method="independent")
+    shares = [float(weight) for weight in LevelTree.of(levels).weights()]
+    for part, share, reach in zip(priced.parts, shares, (1, 2, 2), strict=True):  # noise for two rows, not for nine
+        assert sum((reach / one.sigma) ** 2 for one in part.measured) == pytest.approx(share / sum(shares), rel=0.01)
+
+
+def test_a_number_beyond_what_is_counted_moves_one_cell_of_the_person() -> None:
+    """Thirty rows more of one person change the table of people in two cells by one row, whatever `up_to` is."""
+    tree = LevelTree.of([LEVELS[0], Level("visits", [WARD], of="patients", by="patient", most=2, up_to=40, key="visit")])
+    (column,) = tree.counts(tree.root)
+    assert column.starts[:4] == (0, 1, 2, 3) and column.starts[-1] <= 40 and column.last == 40
+    given: dict[str, Any] = {"patients": {"id": [1, 2]}, "visits": {"patient": [1, 2, 2], "visit": [1, 2, 3]}}
+    more = {**given, "visits": {"patient": [1, 2, 2, *[2] * 30], "visit": list(range(33))}}
+    counts = []
+    for one in (given, more):
+        kept = kept_rows(tree, one)["visits"]
+        assert kept.size == 3  # two of hers at most
+        counts.append(np.bincount(column.encode(kept.had), minlength=column.size))
+    assert abs(counts[0] - counts[1]).sum() == 2
+
+
 def test_the_demonstration_at_epsilon_1() -> None:
     """Patients and visits: every key valid, and visits per patient within .02 in total variation, caps and all."""
     real = visits(100_000)
@@ -106,7 +160,7 @@ def test_the_demonstration_at_epsilon_1() -> None:
     stays = [CategoryColumn("diagnosis", tuple(DIAGNOSES)), NumberColumn.between("nights", 0, 30, 10, whole=True)]
     levels = [
         Level("patients", people, key="patient_id", rows_of="visits"),
-        Level("visits", stays, of="patients", by="patient_id", most=16, key="visit_id"),
+        Level("visits", stays, of="patients", by="patient_id", most=16, up_to=64, key="visit_id"),
     ]
     with seeded(3):
         tables = synthesize_tables({"visits": real}, levels, epsilon=1, delta=1e-9).sample()
@@ -223,6 +277,11 @@ def test_levels_that_do_not_hang_together_are_refused_before_payment(levels: Any
 def test_a_bad_cap_and_methods_with_listed_marginals_are_refused() -> None:
     with pytest.raises(ParameterError):
         Level("v", [WARD], of="p", by="p", most=0)
+    with pytest.raises(ParameterError):
+        Level("v", [WARD], of="p", by="p", up_to=0)
+    for bad in (Level("v", [WARD], of="patients", by="p", most=4, up_to=3), Level("v", [WARD], of="patients", by="p", up_to=10**6)):
+        with pytest.raises(ParameterError, match="how many rows are made"):
+            LevelTree.of([LEVELS[0], bad])
     with pytest.raises(ParameterError, match="cannot be listed"):
         synthesize_tables(hospital(20), LEVELS, mu=1, method="histogram")
     assert LevelTree.of(LEVELS).weights()[0] == 1 and all(isinstance(one, Fraction) for one in LevelTree.of(LEVELS).weights())
@@ -253,11 +312,12 @@ def session_of(folder: Path, tables: dict[str, dict[str, list[Any]]]) -> Session
     )  # fmt: skip
 
 
-def test_the_engine_counts_what_memory_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [0, 14])
+def test_the_engine_counts_what_memory_counts(more: int, tmp_path: Path) -> None:
     """No parent has more rows than its cap, so that nothing is left to chance and both count the same."""
     tables = hospital(120)
     tables["patients"]["age"][3], tables["patients"]["sex"][5] = None, "?"
-    levels = [LEVELS[0], Level("visits", [WARD], of="patients", by="patient", most=6, key="visit"), LEVELS[2]]
+    levels = [LEVELS[0], Level("visits", [WARD], of="patients", by="patient", most=6, up_to=6 + more, key="visit"), LEVELS[2]]
     desk = session_of(tmp_path, tables).desk
     planned = plan_tables(desk, levels, Guarantee(mu=1))
     seen: dict[str, Any] = {}
@@ -279,10 +339,10 @@ def test_the_engine_counts_what_memory_counts(tmp_path: Path) -> None:
     assert seen == memory and planned.cuts["drugs"].reach == 12
 
 
-def engine_counts(folder: Path, tables: dict[str, dict[str, list[Any]]]) -> dict[Any, tuple[Any, int]]:
+def engine_counts(folder: Path, tables: dict[str, dict[str, list[Any]]], up_to: int = 6) -> dict[Any, tuple[Any, int]]:
     """Exact counts of all single columns and pairs of every level, and how many rows of a person may be in them."""
     folder.mkdir()
-    levels = [LEVELS[0], Level("visits", [WARD], of="patients", by="patient", most=6, key="visit"), LEVELS[2]]
+    levels = [LEVELS[0], Level("visits", [WARD], of="patients", by="patient", most=6, up_to=up_to, key="visit"), LEVELS[2]]
     planned = plan_tables(session_of(folder, tables).desk, levels, Guarantee(mu=1))
     found = {}
     for level in planned.tree.levels:
@@ -293,7 +353,8 @@ def engine_counts(folder: Path, tables: dict[str, dict[str, list[Any]]]) -> dict
     return found
 
 
-def test_a_person_with_a_thousand_rows_and_another_persons_keys_moves_no_count_further_than_priced(tmp_path: Path) -> None:
+@pytest.mark.parametrize("up_to", [6, 900])
+def test_a_person_with_a_thousand_rows_and_another_persons_keys_moves_no_count_further_than_priced(up_to: int, tmp_path: Path) -> None:
     """In an engine: she has no age, visits under keys of others, one key 950 times, and drugs for all of them. No other
     person reaches a cap, so nothing is left to chance."""
     tables = hospital(60)
@@ -306,7 +367,7 @@ def test_a_person_with_a_thousand_rows_and_another_persons_keys_moves_no_count_f
     }.items():
         for column, values in columns.items():
             more[name][column].extend(values)
-    without, with_ = (engine_counts(tmp_path / name, one) for name, one in (("without", tables), ("with", more)))
+    without, with_ = (engine_counts(tmp_path / name, one, up_to) for name, one in (("without", tables), ("with", more)))
     for key, (counts, reach) in with_.items():
         assert counts.shape == without[key][0].shape
         assert abs(counts - without[key][0]).sum() <= reach, key

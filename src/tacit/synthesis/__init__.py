@@ -22,7 +22,7 @@ neural ones (`NEURAL`), for comparison.
 
 from tacit.synthesis.aim import AIM
 from tacit.synthesis.auto import Auto, as_good_alone
-from tacit.synthesis.bins import BoughtCategories, BoughtNumbers
+from tacit.synthesis.bins import BoughtCategories, BoughtDates, BoughtNumbers
 from tacit.synthesis.blinded import blinded, judged, write_blinded
 from tacit.synthesis.columns import CategoryColumn, DateColumn, NumberColumn
 from tacit.synthesis.constraints import Constraint, Determines, Impossible, Ordered, Sums
@@ -49,7 +49,7 @@ from tacit.synthesis.synthetic_rows import SyntheticRows
 from tacit.synthesis.uncertainty import Combined, NoiseAware, noise_aware, rubin
 
 # The interface and its columns.
-__all__ = ["BoughtCategories", "BoughtNumbers", "CategoryColumn", "DateColumn", "MarginalCell", "NumberColumn"]
+__all__ = ["BoughtCategories", "BoughtDates", "BoughtNumbers", "CategoryColumn", "DateColumn", "MarginalCell", "NumberColumn"]
 __all__ += ["EnginePlan", "Synthesizer", "SyntheticRows", "engine_plan", "from_session", "synthesize"]
 # Tables that belong together.
 __all__ += ["CountColumn", "Level", "LevelModel", "LevelTree", "LevelsPlan", "SyntheticTables", "plan_tables"]

@@ -1,6 +1,6 @@
 """Bins and categories that are not declared: bought from the data, each at its own price, before anything is measured.
 
-A number without bins gets them from private quantiles, and without bounds these first from `automatic_bounds`; a
+A number or a date without bins gets them from private quantiles, and without bounds these first from `automatic_bounds`; a
 category without a list gets one from private key selection, and what is not found is "other". Each purchase is one
 event that is fixed before the data is seen. Declared bins are free and better, where there is public knowledge.
 
@@ -14,6 +14,7 @@ Composed(Gaussian(noise_multiplier=...), Repeated(event=Exponential(epsilon=...)
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ from tacit.accounting import GDP, RHO, Composed, Event, Guarantee, ParameterErro
 from tacit.calculus import AddRemove, Anything, Integers, Measurement, Rows, Space
 from tacit.ledger import PriceError, price
 from tacit.mechanisms import GaussianSelection, NoisySums, automatic_bounds, gaussian, quantiles
-from tacit.synthesis.columns import CategoryColumn, NumberColumn, Values, as_numbers, same_text
+from tacit.synthesis.columns import CategoryColumn, DateColumn, NumberColumn, Values, as_days, as_numbers, same_text
 from tacit.synthesis.measure import RELATION, concentrated_budget, gaussian_budget
 
 STEPS = 2**14  # places between the bounds where a bin can end: more of them make every choice noisier
@@ -41,6 +42,7 @@ LARGEST = 2.0**61
 BITS = 62  # of the largest values, in granules: with fewer all larger ones would be in one bin
 LISTS = 2  # how much more the list of a column of categories may cost than the bins of one of numbers
 OTHER = "other"
+EPOCH = datetime.date(1970, 1, 1).toordinal()  # days are counted from here, where bounds that are powers of two lie close to today
 
 
 def rho_of(guarantee: Guarantee) -> float:
@@ -185,6 +187,42 @@ class BoughtNumbers:
         return edges
 
 
+@dataclass(frozen=True)
+class BoughtDates:
+    """A column of dates whose bins come from the data: days are whole numbers, and bought as such.
+
+    >>> stay = BoughtDates("admitted", bins=4)
+    >>> days = [datetime.date(2026, 3, 1) + datetime.timedelta(days=place % 100) for place in range(20_000)]
+    >>> found = stay.column(days, [], Guarantee(rho=5), 1)
+    >>> found.size, all(edge.year in (2026, 2014, 2059) for edge in found.edges)
+    (5, True)
+    """
+
+    name: str
+    bounds: tuple[datetime.date, datetime.date] | None = None
+    bins: int = 16
+
+    def __post_init__(self) -> None:
+        _ = self._days  # refuses what is out of order
+
+    @property
+    def _days(self) -> BoughtNumbers:
+        ends = None if self.bounds is None else tuple(float(day.toordinal() - EPOCH) for day in self.bounds)
+        return BoughtNumbers(self.name, ends, self.bins, whole=True)  # type: ignore[arg-type]
+
+    def event(self, share: Guarantee, max_rows: int) -> Event:
+        """What the bins cost, for people with so many rows."""
+        return self._days.event(share, max_rows)
+
+    def column(self, values: Values, owners: Values, share: Guarantee, max_rows: int) -> DateColumn:
+        """The column with its bins; draws once. Noise may find bounds beyond the calendar, where no edge can be."""
+        found = self._days.column(as_days(values) - EPOCH, owners, share, max_rows)
+        first, last = datetime.date.min.toordinal(), datetime.date.max.toordinal()
+        days = sorted({int(min(max(edge + EPOCH, first), last)) for edge in found.edges})
+        days = days if len(days) > 1 else [first, last]
+        return DateColumn(self.name, tuple(map(datetime.date.fromordinal, days)))
+
+
 def edges_of(cuts: Sequence[int], points: Mapping[int, float]) -> list[int]:
     """As many places as there are cuts where bins end: at every point, a place with so many rows of its own, and at cuts.
 
@@ -239,7 +277,7 @@ class BoughtCategories:
         return CategoryColumn(self.name, tuple(str(key) for key in found if str(key) != OTHER) or ("none found",), OTHER)
 
 
-Bought = BoughtNumbers | BoughtCategories
+Bought = BoughtNumbers | BoughtDates | BoughtCategories
 
 
 def shares_of(bought: Sequence[Bought], guarantee: Guarantee, share: Fraction) -> list[Guarantee]:
@@ -256,7 +294,7 @@ def shares_of(bought: Sequence[Bought], guarantee: Guarantee, share: Fraction) -
     for one in bought:
         own = share * (LISTS if isinstance(one, BoughtCategories) else 1) / whole
         part = guarantee.share(own)
-        if guarantee.epsilon is not None and isinstance(one, BoughtNumbers):
+        if guarantee.epsilon is not None and not isinstance(one, BoughtCategories):
             part = Guarantee(rho=rho_of(guarantee) * float(own))
         elif guarantee.epsilon is not None and guarantee.delta:
             root = Fraction(math.isqrt(int(own * 10**12)), 10**6)

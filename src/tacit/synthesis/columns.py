@@ -224,7 +224,7 @@ class DateColumn:
         return len(self.edges)
 
     def encode(self, values: Values) -> Cells:
-        return self.days.encode([_day(value) for value in values])
+        return self.days.encode(as_days(values))
 
     def decode(self, cells: Cells, draws: np.random.Generator) -> list[Any]:
         drawn = self.days.decode(cells, draws)
@@ -255,6 +255,13 @@ def _number(value: Any) -> float:
         return math.inf if value > 0 else -math.inf
     except Exception:  # whatever a value in the data does must not show
         return math.nan
+
+
+def as_days(values: Values) -> NDArray[np.float64]:
+    """Dates, and texts that begin like 2026-01-31, as days from the first of the year 1; NaN for what is none."""
+    if isinstance(values, Coded):
+        return as_days(values.values)[values.places] if len(values) else np.zeros(0)
+    return np.array([_day(value) for value in values], dtype=np.float64)
 
 
 def _day(value: Any) -> float:

@@ -3,7 +3,8 @@
 A `Level` is a table: the first is of people, the others name the level they belong to, the column that holds its key,
 and how many rows one of its rows may have. The unit of privacy is the person with all her rows on all levels. Every
 made-up row has a parent that is there, no parent has more rows than declared, and the number of rows of a parent is a
-measured column of it.
+measured column of it. That column may reach further (`up_to`) than the rows that are counted (`most`): how many rows she has is
+one value of a person, and costs no more noise for being large.
 
 >>> from tacit.noise import test_mode
 >>> from tacit.synthesis import CategoryColumn
@@ -34,7 +35,8 @@ Guarantee
     Proved in: a counted row of level l is counted below one row of the level above, so a person has at most the product of
     the caps in level l, each counted in one cell: `Measuring` with max_rows equal to that product. Which rows are kept
     depends on the children of one parent alone, and two parents with one key do not change what the
-    other has. The levels' budgets add up, in mu squared or rho, to the whole.
+    other has. How many children a counted row has, all of them, is one cell of that row, whatever `up_to` is; it moves with the person's
+    rows, and so does the cell of the person's own row, and no other's. The levels' budgets add up, in mu squared or rho, to the whole.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ from tacit.exact import Typed
 from tacit.ledger import Account, paying
 from tacit.noise import permutation
 from tacit.parameters import count
-from tacit.synthesis.bins import BoughtCategories, BoughtNumbers, budget_beside, shares_of
+from tacit.synthesis.bins import Bought, budget_beside, shares_of
 from tacit.synthesis.columns import Cells, Column, DateColumn, NumberColumn, Values, same_text
 from tacit.synthesis.constraints import Constraint, possible
 from tacit.synthesis.direct import Direct
@@ -73,17 +75,19 @@ if TYPE_CHECKING:
 CONTEXT = 4096
 #: Levels below one another: people, their rows, and rows of these.
 DEPTH = 3
+#: The largest number of rows that one parent may be given.
+MOST_MADE = 1_000
 
 
 @dataclass(frozen=True)
 class Level:
     """One table. The first level has a `key` and neither `of` nor `by`; the others belong to a level `of` before them.
 
-    `by` is the column that holds the parent's key, `most` how many rows of one parent are counted and made, and `key`
-    the column with a row's own key, which levels below need. The first level may have no table of its own: with
-    `rows_of` its rows are the people of that level's table, and its columns are taken from there, where the rows
-    of one person should agree. `weight` is the level's share of the budget; by default the cube root of the rows that
-    a person may have.
+    `by` is the column that holds the parent's key, `most` how many rows of one parent are counted, `up_to` how many are made
+    (as many, if it is left out), and `key` the column with a row's own key, which levels below need. The first level may have
+    no table of its own: with `rows_of` its rows are the people of that level's table, and its columns are taken from there,
+    where the rows of one person should agree. `weight` is the level's share of the budget; by default the cube root of the
+    rows that a person may have.
     """
 
     name: str
@@ -95,28 +99,43 @@ class Level:
     rows_of: str | None = None
     constraints: tuple[Constraint, ...] = ()
     weight: float | None = None
+    up_to: int = 1
 
     def __init__(
         self, name: str, columns: Sequence[Any], *, key: str | None = None, of: str | None = None, by: str | None = None,
         most: int = 1, rows_of: str | None = None, constraints: Sequence[Constraint] = (), weight: float | None = None,
+        up_to: int | None = None,
     ) -> None:
         given: list[tuple[str, Any]] = [("name", name), ("columns", tuple(columns)), ("key", key), ("of", of), ("by", by)]
         given += [("most", count("most", most)), ("rows_of", rows_of), ("constraints", tuple(constraints)), ("weight", weight)]
+        given.append(("up_to", count("most", most) if up_to is None else count("up_to", up_to)))
         for field, value in given:
             object.__setattr__(self, field, value)
 
 
 @dataclass(frozen=True)
 class CountColumn:
-    """How many rows of a level a parent has, at most so many; cells begin at `starts`, and there is no missing value.
+    """How many rows of a level a parent has; cells begin at `starts`, the last holds `last` and all above, none is missing.
 
     >>> CountColumn("visits", (0, 1, 2, 4)).encode([0, 1, 3, 9]).tolist()
     [0, 1, 2, 3]
+    >>> CountColumn.reaching("visits", 0, 3, 9).starts
+    (0, 1, 2, 3, 4, 5, 6, 7, 8)
     """
 
     name: str
     starts: tuple[int, ...]
+    last: int | None = None  # the largest that is made; the start of the last cell if it is left out
     kind = "int64"
+
+    @staticmethod
+    def reaching(name: str, first: int, most: int, up_to: int) -> CountColumn:
+        """A cell for each number up to `most`, beyond that cells a quarter as wide as their numbers, up to `up_to`."""
+        starts, following = list(range(first, most + 1)), most + 1
+        while following <= up_to:
+            starts.append(following)
+            following += max(1, following // 4)
+        return CountColumn(name, tuple(starts), up_to)
 
     @property
     def size(self) -> int:
@@ -129,8 +148,16 @@ class CountColumn:
         return np.maximum(found, 0)
 
     def decode(self, cells: Cells, draws: np.random.Generator) -> list[Any]:
-        """The first count of every cell."""
-        return [self.starts[cell] for cell in cells.tolist()]
+        """A count of every cell, drawn evenly."""
+        return list(self.numbers(cells, draws).tolist())
+
+    def numbers(self, cells: Cells, draws: np.random.Generator) -> NDArray[np.int64]:
+        """A count for every cell, drawn evenly among those of the cell; at most `last`."""
+        starts = np.asarray(self.starts)
+        wide = np.diff(starts, append=max(starts[-1], self.last or 0) + 1)
+        if wide.max() == 1:
+            return np.asarray(starts[cells])
+        return np.asarray(starts[cells] + draws.integers(0, wide[cells]))
 
     def labels(self) -> list[str]:
         """The counts in words."""
@@ -199,7 +226,7 @@ class LevelTree:
         found = []
         for child in self.children(level):
             first = 1 if level.rows_of == child.name else 0
-            found.append(CountColumn(f"number of {child.name}", tuple(range(first, child.most + 1))))
+            found.append(CountColumn.reaching(f"number of {child.name}", first, child.most, child.up_to))
         return tuple(found)
 
     def weights(self) -> list[Fraction]:
@@ -210,8 +237,8 @@ class LevelTree:
 
 def _check_place(level: Level, place: int, known: Mapping[str, Level]) -> None:
     if place == 0:
-        if level.of is not None or level.by is not None or level.most != 1:
-            raise ParameterError(f"{level.name}: the first level is of people; it has a key and neither of=, by= nor most=")
+        if level.of is not None or level.by is not None or level.most != 1 or level.up_to != 1:
+            raise ParameterError(f"{level.name}: the first level is of people; it has a key and neither of=, by=, most= nor up_to=")
         if not level.key:
             raise ParameterError(f"{level.name}: name the column that tells people apart, key='patient_id'")
     else:
@@ -223,6 +250,8 @@ def _check_place(level: Level, place: int, known: Mapping[str, Level]) -> None:
             raise ParameterError(f"{level.of}: needs a key=, since {level.name} belongs to it")
         if level.rows_of is not None:
             raise ParameterError(f"{level.name}: only the first level may take its rows from another table")
+        if not level.most <= level.up_to <= MOST_MADE:
+            raise ParameterError(f"{level.name}: up_to= is how many rows are made of one parent, from most={level.most} to {MOST_MADE:,}")
         depth, above = 2, known[level.of]
         while above.of is not None:
             depth, above = depth + 1, known[above.of]
@@ -334,7 +363,8 @@ def fit_levels(
         every = (*columns[level.name], *(one.column for one in given))
         sizes = tuple(column.size for column in every)
         reach = tree.reach(level)
-        above = _context_cells(tree, level, given, made)
+        # Of made-up parents with more rows than are counted, as many count here.
+        above = _context_cells(tree, level, given, made, counted=True)
         known = []
         if given:
             places = tuple(range(len(columns[level.name]), len(every)))
@@ -361,10 +391,13 @@ def _squared(budget: Guarantee) -> float:
 
 @dataclass(frozen=True)
 class Made:
-    """Made-up rows of a level as cells of its model's columns, and the row of the parent that each belongs to."""
+    """Made-up rows of a level: cells of its model's columns, the row of the parent of each, how many rows of each child it has,
+    and whether it would be counted, as one of the first `most` of its parent."""
 
     cells: list[NDArray[np.int64]]
     parent: NDArray[np.int64]
+    numbers: Mapping[str, NDArray[np.int64]]
+    counted: NDArray[np.bool_]
 
     @property
     def size(self) -> int:
@@ -372,22 +405,22 @@ class Made:
         return len(self.parent)
 
 
-def _parents(tree: LevelTree, level: Level, made: Mapping[str, Made]) -> NDArray[np.int64]:
-    """For every row to be made, the row of its parent: as many for each as its count says."""
-    above = tree.named(level.of or "")
-    place = [child.name for child in tree.children(above)].index(level.name)
-    column = tree.counts(above)[place]
-    numbers = made[above.name].cells[len(above.columns) + place]
-    return np.repeat(np.arange(len(numbers)), np.asarray(column.starts)[numbers])
+def _parents(level: Level, made: Mapping[str, Made], *, counted: bool) -> NDArray[np.int64]:
+    """For every row to be made, or every one that would be counted, the row of its parent: as many for each as its number says."""
+    above = made[level.of or ""]
+    numbers = above.numbers[level.name]
+    if counted:
+        numbers = np.where(above.counted, np.minimum(numbers, level.most), 0)
+    return np.repeat(np.arange(above.size), numbers)
 
 
 def _context_cells(
-    tree: LevelTree, level: Level, given: Sequence[Given], made: Mapping[str, Made]
+    tree: LevelTree, level: Level, given: Sequence[Given], made: Mapping[str, Made], *, counted: bool = False
 ) -> list[NDArray[np.int64]]:
     """The cells of the context of every row to be made of a level, one array for each column of it."""
     if level.of is None:
         return []
-    rows = {level.of: _parents(tree, level, made)}
+    rows = {level.of: _parents(level, made, counted=counted)}
     for above in tree.above(level):
         if above.of is not None:
             rows[above.of] = made[above.name].parent[rows[above.name]]
@@ -401,13 +434,23 @@ def _made(
     level = found.level
     if level.of is None:
         cells = sampled(found.model, people, draws)
-        return Made(cells, np.arange(len(cells[0])))
-    parent = _parents(tree, level, made)
-    if not found.given:
-        return Made(sampled(found.model, len(parent), draws), parent)
-    above = _context_cells(tree, level, found.given, made)
-    known = {len(found.columns) + place: cells for place, cells in enumerate(above)}
-    return Made(sampled(found.model, None, draws, given=known), parent)
+        parent = np.arange(len(cells[0]))
+        first = np.ones(len(parent), dtype=bool)
+    else:
+        parent = _parents(level, made, counted=False)
+        if found.given:
+            above = _context_cells(tree, level, found.given, made)
+            known = {len(found.columns) + place: cells for place, cells in enumerate(above)}
+            cells = sampled(found.model, None, draws, given=known)
+        else:
+            cells = sampled(found.model, len(parent), draws)
+        first = made[level.of].counted[parent] & (np.arange(len(parent)) - np.searchsorted(parent, parent) < level.most)
+    own = len(level.columns)
+    numbers = {
+        child.name: column.numbers(cells[own + place], draws)
+        for place, (child, column) in enumerate(zip(tree.children(level), tree.counts(level), strict=True))
+    }
+    return Made(cells, parent, numbers, first)
 
 
 # --- the result ----------------------------------------------------------------------------------------------------
@@ -521,7 +564,7 @@ def synthesize_tables(
             columns[level.name] = (*own, *tree.counts(level))
             cells[level.name] = [
                 *(_encoded(tree, level, column, values[level.name], mine) for column in own),
-                *(column.encode(kept[child.name].number(mine.size)) for column, child in
+                *(column.encode(kept[child.name].had) for column, child in
                   zip(tree.counts(level), tree.children(level), strict=True)),
             ]  # fmt: skip
         found = fit_levels(tree, columns, _in_memory(tree, kept, cells), budget.split(tree.weights()), chosen)
@@ -537,7 +580,7 @@ def method_for_levels(method: str | Method) -> Method:
 
 
 def _is_bought(column: Any) -> bool:
-    return isinstance(column, BoughtNumbers | BoughtCategories)
+    return isinstance(column, Bought)
 
 
 def _columns_of(tables: Any, tree: LevelTree, level: Level) -> dict[str, Any]:
@@ -553,11 +596,15 @@ def _columns_of(tables: Any, tree: LevelTree, level: Level) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Kept:
-    """Which rows of a level are counted: their places, the counted row of the parent, the person's number."""
+    """Which rows of a level are counted: their places, the counted row of the parent, the person's number.
+
+    `had` is how many rows every counted row of the parent has, those that are not counted too.
+    """
 
     rows: NDArray[np.int64]
     parent: NDArray[np.int64]
     person: NDArray[np.int64]
+    had: NDArray[np.int64]
     group: NDArray[np.int64] | None = None  # for people without a table: the person of every row of the other table
 
     @property
@@ -594,7 +641,7 @@ def kept_rows(tree: LevelTree, values: Mapping[str, Mapping[str, Values]]) -> di
             if level.rows_of is not None:
                 numbers = {own[row]: place for place, row in enumerate(rows.tolist())}
                 group = np.array([-1 if key is None else numbers[key] for key in own], dtype=np.int64)
-            found[level.name] = Kept(rows, person, person, group)
+            found[level.name] = Kept(rows, person, person, np.ones(len(rows), dtype=np.int64), group)
         else:
             above = found[level.of]
             by = [same_text(key) for key in values[level.name][level.by or ""]]
@@ -616,11 +663,12 @@ def _below(above: Kept, keys: Sequence[Any], by: Sequence[Any], most: int) -> Ke
     order = order[np.argsort(codes[order], kind="stable")]
     starts = np.searchsorted(codes[order], np.arange(len(numbers) + 1))
     of_parent = np.array([numbers.get(key, -1) if key is not None else -1 for key in keys], dtype=np.int64)
-    has = np.where(of_parent >= 0, np.minimum(np.diff(starts, append=len(order))[of_parent], most), 0)
+    had = np.where(of_parent >= 0, np.diff(starts, append=len(order))[of_parent], 0)
+    has = np.minimum(had, most)
     parent = np.repeat(np.arange(len(keys)), has)
     rank = np.arange(len(parent)) - np.repeat(np.cumsum(has) - has, has)
     rows = order[starts[of_parent[parent]] + rank] if len(parent) else np.zeros(0, dtype=np.int64)
-    return Kept(rows, parent, above.person[parent])
+    return Kept(rows, parent, above.person[parent], had)
 
 
 def _encoded(

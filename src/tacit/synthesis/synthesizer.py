@@ -39,7 +39,7 @@ from tacit.noise import permutation
 from tacit.parameters import count
 from tacit.synthesis.aim import AIM
 from tacit.synthesis.auto import Auto
-from tacit.synthesis.bins import Bought, BoughtCategories, BoughtNumbers, budget_beside, shares_of
+from tacit.synthesis.bins import Bought, budget_beside, shares_of
 from tacit.synthesis.columns import Cells, Coded, Column, Values, same_text
 from tacit.synthesis.constraints import Constraint, possible, settle
 from tacit.synthesis.direct import Direct
@@ -199,7 +199,7 @@ def synthesize(
     Every row is one person's, unless `person` names the column that says whose it is: then at most `max_rows` rows of
     each, drawn at random, are kept, and all noise grows by that factor; rows without a person are left out. The
     whole price is booked with `account` before a value is read. Columns whose bins or categories are bought
-    (`BoughtNumbers`, `BoughtCategories`) share a fifth of the budget. What depends on the column `target` is
+    (`BoughtNumbers`, `BoughtDates`, `BoughtCategories`) share a fifth of the budget. What depends on the column `target` is
     kept better than the rest. Every made-up row keeps the `constraints`, which name declared columns.
     A `Session` in place of rows is `from_session`: it knows its columns, its people and its account.
     """
@@ -230,13 +230,13 @@ def synthesize(
             account=account, purpose=purpose,
         )  # fmt: skip
     chosen = aimed(method_named(method), names, target)
-    bought = [column for column in declared if isinstance(column, BoughtNumbers | BoughtCategories)]
+    bought = [column for column in declared if isinstance(column, Bought)]
     shares = dict(zip((one.name for one in bought), shares_of(bought, whole, Fraction(BINS)), strict=True))
     budget, event = budget_beside([one.event(shares[one.name], most) for one in bought], whole, chosen.selects)
     if isinstance(chosen, Direct | Histogram) and not bought:
-        chosen.check([column.size for column in declared if not isinstance(column, BoughtNumbers | BoughtCategories)])
+        chosen.check([column.size for column in declared if not isinstance(column, Bought)])
     rules = possible(
-        [None if isinstance(one, BoughtNumbers | BoughtCategories) else one for one in declared], constraints
+        [None if isinstance(one, Bought) else one for one in declared], constraints
     )
     parts = {name: column_of(rows, name) for name in names}
     owner = None if person is None else column_of(rows, person)
@@ -262,7 +262,7 @@ def _settled(
     column: Column | Bought, values: Values, owners: Values, shares: Mapping[str, Guarantee], most: int
 ) -> Column:
     """A declared column as it is, a bought one with its bins or categories."""
-    if isinstance(column, BoughtNumbers | BoughtCategories):
+    if isinstance(column, Bought):
         return column.column(values, owners, shares[column.name], most)
     return column
 

@@ -41,6 +41,8 @@ from tacit.tables.unit import Unit
 
 #: More cells of one column than this are surely a mistake.
 MOST = 10_000
+#: Floats hold every whole number up to here.
+EXACT = 2**53
 
 
 @dataclass(frozen=True)
@@ -284,11 +286,12 @@ def _number(key: Key, cells: Cells, sql_type: str, outside: bool = False) -> exp
     """The place of a row's cell, NULL where it is in none: comparisons only, so that no row can make it fail."""
     if isinstance(cells, Whole):
         # Open at both ends: bounds move values to them.
-        marks = [_edge(end) for end in range(cells.low + 1, cells.high + 1)]
         value = exp.cast(key.value.copy(), "DOUBLE")
-        below = [exp.If(this=exp.LT(this=value, expression=m), true=exp.Literal.number(i)) for i, m in enumerate(marks)]
-        last = exp.If(this=exp.Not(this=exp.Is(this=value.copy(), expression=exp.null())), true=exp.Literal.number(len(marks)))
-        return exp.cast(exp.Case(ifs=[*below, last]), "BIGINT")
+        known = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
+        if cells.low >= -EXACT and cells.high <= EXACT:
+            return exp.Case(ifs=[exp.If(this=known, true=_counted_off(value, cells.low, cells.high))])
+        marks = [_edge(end) for end in range(cells.low + 1, cells.high + 1)]
+        return exp.cast(exp.Case(ifs=[exp.If(this=known, true=_halved(value, marks, 0, len(marks)))]), "BIGINT")
     if isinstance(cells, Brackets):
         return _place(key, cells, sql_type, outside)
     if isinstance(cells, Periods):
@@ -307,19 +310,45 @@ def _place(key: Key, cells: Brackets, sql_type: str, outside: bool) -> exp.Expre
     kind = kind_of(sql_type)
     if kind not in ("integer", "float", "decimal"):
         raise Refused(f"{key.name} is no number, so it has no edges; give its categories as a list")
-    ends = [_edge(edge) for edge in cells.edges]
     value = exp.cast(key.value.copy(), "DOUBLE")
-    ifs = []
-    for place, (low, high) in enumerate(pairwise(ends)):
-        last = place == len(ends) - 2
-        above: exp.Expression = exp.GTE(this=value.copy(), expression=low.copy())
-        below: exp.Expression = (exp.LTE if last else exp.LT)(this=value.copy(), expression=high.copy())
-        if outside and place == 0:
-            above = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
-        if outside and last:
-            below = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
-        ifs.append(exp.If(this=exp.And(this=above, expression=below), true=exp.Literal.number(place)))
-    return exp.cast(exp.Case(ifs=ifs), "BIGINT")
+    inside: exp.Expression = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
+    if not outside:
+        above = exp.GTE(this=value.copy(), expression=_edge(cells.edges[0]))
+        below = exp.LTE(this=value.copy(), expression=_edge(cells.edges[-1]))
+        inside = exp.And(this=above, expression=below)
+    if kind == "integer" and _one_by_one(cells.edges):
+        return exp.Case(ifs=[exp.If(this=inside, true=_counted_off(value, int(cells.edges[0]), int(cells.edges[-1]) - 1))])
+    ends = [_edge(edge) for edge in cells.edges]
+    return exp.cast(exp.Case(ifs=[exp.If(this=inside, true=_halved(value, ends, 1, len(ends) - 1, -1))]), "BIGINT")
+
+
+def _one_by_one(edges: Sequence[Any]) -> bool:
+    """Whether edges are whole numbers without a gap, so small that a float holds each."""
+    ends = [exact("edge", edge) for edge in edges]
+    return all(high - low == 1 for low, high in pairwise(ends)) and ends[0].denominator == 1 and max(-ends[0], ends[-1]) <= EXACT
+
+
+def _counted_off(value: exp.Expression, low: int, high: int) -> exp.Expression:
+    """How far a whole number is above `low`, in a statement whose length does not grow with the cells: it is cut off at both ends first,
+    so that no row can make the cast fail."""
+    least, most = _edge(low), _edge(high)
+    ifs = [
+        exp.If(this=exp.LT(this=value.copy(), expression=least), true=least.copy()),
+        exp.If(this=exp.LT(this=value.copy(), expression=most), true=value.copy()),
+    ]
+    return exp.cast(exp.Paren(this=exp.Sub(this=exp.Case(ifs=ifs, default=most.copy()), expression=least.copy())), "BIGINT")
+
+
+def _halved(value: exp.Expression, marks: Sequence[exp.Expression], low: int, high: int, offset: int = 0) -> exp.Expression:
+    """How many of some rising marks a value has reached, found by halving: ten thousand cells take fourteen comparisons a row.
+
+    The marks are those from `low` up to `high`; those before are reached, and counted if `offset` does not take them off.
+    """
+    if low == high:
+        return exp.Literal.number(low + offset)
+    middle = (low + high) // 2
+    left, right = _halved(value, marks, low, middle, offset), _halved(value, marks, middle + 1, high, offset)
+    return exp.Case(ifs=[exp.If(this=exp.LT(this=value.copy(), expression=marks[middle].copy()), true=left)], default=right)
 
 
 def _period(key: Key, cells: Periods, sql_type: str) -> exp.Expression:

@@ -31,6 +31,7 @@ from tacit.synthesis import (
     MST,
     Auto,
     BoughtCategories,
+    BoughtDates,
     BoughtNumbers,
     CategoryColumn,
     Direct,
@@ -235,6 +236,23 @@ def test_bought_bins_and_categories_are_blind_too() -> None:
         lambda table: synthesize(table, columns, epsilon=1, delta=1e-6, method=OneShot(steps=2), person="id", max_rows=3),
         ROWS, person="id", only="1000 rows comes", crowd=1000,
     )  # fmt: skip
+    assert found == []
+
+
+def test_bought_dates_are_blind_too() -> None:
+    rows = {**ROWS, "day": [f"2026-01-{1 + place % 28:02}" for place in range(len(ROWS["id"]))]}
+    columns = [BoughtDates("day", bins=2), CategoryColumn("c", ("u", "v", "w"))]
+    found = replay_synthesizer(
+        lambda table: synthesize(table, columns, epsilon=1, delta=1e-6, method=OneShot(steps=2), person="id", max_rows=3),
+        rows, person="id",
+    )  # fmt: skip
+    assert found == []
+
+
+def test_numbers_beyond_the_rows_that_are_counted_are_blind_too() -> None:
+    """Noise is for three visits and two drugs of each, and people have up to forty: 1,000 rows of one person move no more."""
+    levels = [LEVELS[0], replace(LEVELS[1], up_to=40), replace(LEVELS[2], up_to=9)]
+    found = replay_tables(lambda data: synthesize_tables(data, levels, epsilon=1, delta=1e-6, method=EVERY["oneshot"]), TABLES, levels)
     assert found == []
 
 

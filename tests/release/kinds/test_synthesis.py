@@ -12,6 +12,8 @@ from tests.release.kinds.test_workload import JOB, PAIRS, job_with, visits
 
 from tacit.cli import main
 from tacit.release import plan, run
+from tacit.release.dummy import DIAGNOSES, REGIONS, SEXES
+from tacit.release.dummy import visits as demonstration
 from tacit.release.errors import JobError
 from tacit.release.job import parse
 from tacit.release.planning import notices
@@ -141,3 +143,53 @@ def test_levels_that_make_no_sense_are_refused_without_data(old: str, new: str) 
     assert old in LEVELS
     with pytest.raises(JobError):
         plan(job_with(LEVELS.strip().removeprefix("- ").replace(old, new, 1)))
+
+
+PAIRS_OF_FOUR = (
+    "{name: pairs, kind: workload, source: visits, marginals: {of: [region, sex, age, diagnosis], up_to: 2}, "
+    "accuracy: {within: 150, confidence: 0.95}}"
+)
+STAYS = "{name: stays, kind: workload, source: visits, ranges: {nights: all}, weight: 1}"
+MADE = (
+    "{name: synthetic_visits, kind: synthesis, source: visits, columns: [region, sex, age, diagnosis, nights, cost], target: cost, "
+    "method: auto, weight: 5}"
+)
+
+
+def test_pairs_ranges_and_rows_of_the_demonstration_from_one_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three outputs of three kinds in one job: an accuracy that is asked for is planned for, and rows come beside what was measured."""
+    monkeypatch.chdir(tmp_path)
+    text = f"""
+version: 1
+title: Hospital visits
+purpose: Plan beds.
+sources: {{visits: {{path: visits.parquet}}}}
+unit: {{person: patient_id, max_rows: 12, adjacency: add-remove}}
+budget: {{epsilon: 8, delta: 1e-9}}
+expected: {{rows: 20000, people: 5000}}
+columns:
+  patient_id: {{type: integer}}
+  region: {{type: text, categories: [{", ".join(REGIONS)}]}}
+  sex: {{type: text, categories: [{", ".join(SEXES)}]}}
+  age: {{type: integer, bounds: [0, 110]}}
+  diagnosis: {{type: text, categories: [{", ".join(DIAGNOSES)}]}}
+  nights: {{type: integer, bounds: [0, 30]}}
+  cost: {{type: number, bounds: [0, 50000]}}
+outputs:
+  - {PAIRS_OF_FOUR}
+  - {STAYS}
+  - {MADE}
+publication: {{folder: release, formats: [csv, parquet], confidence: 0.95}}
+"""
+    real = demonstration(20_000)
+    done = run(parse(text), tables={"visits": real})
+    names = {file.name for file in done.folder.iterdir()}
+    assert {"pairs_age_diagnosis.csv", "stays_nights.csv", "synthetic_visits.parquet", "synthetic_visits_marginals.json"} <= names
+    off = []
+    for line in parquet.read_table(done.folder / "pairs_region.parquet").to_pylist():
+        assert line["high"] - line["value"] <= 150.5
+        off.append(line["value"] - sum(region == line["region"] for region in real["region"].to_pylist()))
+    assert max(map(abs, off)) < 2500  # rows beyond twelve of a patient are not counted, nor those without a sex or an age
+    made = parquet.read_table(done.folder / "synthetic_visits.parquet")
+    assert made.column_names == ["region", "sex", "age", "diagnosis", "nights", "cost"] and abs(made.num_rows - 19_000) < 1500
+    assert (done.folder / "report.html").read_text().count('class="picture"') > 10

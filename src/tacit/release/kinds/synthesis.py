@@ -121,6 +121,7 @@ class LevelSpec(Part):
     of: str | None = None
     by: str | None = None
     most: int = 1
+    up_to: int | None = None
     rows_of: str | None = None
     bins: dict[str, tuple[Number, ...]] = Field(default_factory=dict)
     constraints: tuple[RuleSpec, ...] = ()
@@ -134,7 +135,7 @@ class LevelSpec(Part):
         """The level as synthesis takes it."""
         columns = _binned(desk, self.rows_of or self.name, self.columns, self.bins)
         return Level(
-            self.name, columns, key=self.key, of=self.of, by=self.by, most=self.most,
+            self.name, columns, key=self.key, of=self.of, by=self.by, most=self.most, up_to=self.up_to,
             rows_of=self.rows_of, constraints=[rule.constraint for rule in self.constraints],
         )  # fmt: skip
 
@@ -416,7 +417,7 @@ def _whole_keys(planned: LevelsPlan, result: MadeTables) -> bool:
         above = planned.tree.named(level.of or "")
         counts = Counter(tables[level.name][level.by or ""])
         keys = tables[above.name][above.key or ""]
-        if len(set(keys)) < len(keys) or not set(counts) <= set(keys) or max(counts.values(), default=0) > level.most:
+        if len(set(keys)) < len(keys) or not set(counts) <= set(keys) or max(counts.values(), default=0) > level.up_to:
             return False
     return True
 
@@ -445,6 +446,7 @@ def recorded(planned: PlannedSynthesis, result: MadeTables) -> Record:
         return {"source": planned.spec.source, "columns": list(planned.spec.columns), **common, "marginals": marginals[0]}
     levels = [
         {"name": one.name, "of": one.of, "most": one.most, "columns": list(one.columns), "marginals": measured}
+        | ({} if one.up_to is None else {"up_to": one.up_to})
         for one, measured in zip(planned.spec.levels, marginals, strict=True)
     ]
     return {"levels": levels, **common}
