@@ -220,6 +220,8 @@ class PlannedClients:
 
     @property
     def size(self) -> int:
+        from tacit.federated import WordSearch
+
         return self.asked.plan.size if isinstance(self.asked, WordSearch) else len(self.asked.labels)
 
     @property
