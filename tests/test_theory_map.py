@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import inspect
 import json
 import re
 import sys
+import textwrap
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -317,3 +319,48 @@ def test_a_changed_function_or_test_is_stale(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(composition, "leaky_randomised_response", leaky_randomised_response)
     assert trace.stale(SOUND, kept) == [test]
+
+
+# --- no cited function is a stub ------------------------------------------------------------------------------------------------------
+
+
+def stub(value: object) -> bool:
+    """Whether a function does nothing: beside its docstring only pass, an ellipsis, a constant that it returns, or NotImplementedError."""
+    value = inspect.unwrap(value) if callable(value) else value
+    if not inspect.isfunction(value):
+        return False
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
+    except (OSError, TypeError, SyntaxError):
+        return False
+    body = tree.body[0].body if isinstance(tree.body[0], ast.FunctionDef) else []
+    for statement in body:
+        idle = isinstance(statement, ast.Pass) or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+        idle |= isinstance(statement, ast.Return) and (statement.value is None or isinstance(statement.value, ast.Constant))
+        idle |= isinstance(statement, ast.Raise) and "NotImplementedError" in ast.unparse(statement)
+        if not idle:
+            return False
+    return bool(body)
+
+
+def stubs(rows: list[Row]) -> list[str]:
+    return sorted({name for row in rows for name in row.names if stub(resolve(name))})
+
+
+def test_no_cited_function_is_a_stub() -> None:
+    assert stubs(ROWS) == []
+
+
+def test_a_stub_in_the_place_of_a_cited_function_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tacit.accounting.theorems import composition
+
+    def nothing(epsilon: float, delta: float) -> float:
+        """Looks like a theorem."""
+        return 0.0
+
+    def later(epsilon: float, delta: float) -> float:
+        raise NotImplementedError
+
+    for fake in (nothing, later):
+        monkeypatch.setattr(composition, "leaky_randomised_response", fake)
+        assert stubs(ROWS) == ["accounting.theorems.composition.leaky_randomised_response"]
