@@ -78,7 +78,7 @@ def mine(
 
     **Guarantee.** With probability `confidence` over the examples, `lower` is at most the mutual information. T is fixed by the first
     half, and so are the two ends it is cut off at. The second half has m examples. The mean of T over its pairs gets an empirical
-    Bernstein limit (Maurer and Pontil 2009, theorem 4) with half of the error, and so does the mean of e^T over the m/2 pairs that join
+    Bernstein limit (Maurer and Pontil 2009) with half of the error, and so does the mean of e^T over the m/2 pairs that join
     the secret of one example with the observation of the next; each example is used once, so these are independent draws from the
     product of the marginals.
     I(S; O) >= E[T] - log E[e^T] is the bound of Donsker and Varadhan (1983).
