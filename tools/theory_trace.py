@@ -36,6 +36,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "theory.md"
 FOUND = ROOT / "tests" / "theory_trace.json"
+MOMENT = 4.0  # seconds after which a test that has executed a name of each of its rows may be left
 HEADER = ["source section", "what", "code", "test"]
 
 
@@ -148,7 +149,9 @@ class Tracer:
         self._missing: dict[str, set[CodeType]] = {}
         self._needles: set[CodeType] = set()
         self._left = False
-        self._rows_hit: list[list[str]] = []
+        self._hit: list[list[str]] = []
+        self._over = False
+        self.moment = MOMENT
 
     def pytest_collection_finish(self) -> None:
         """What the names stand for before any test puts something else in their place."""
@@ -185,6 +188,8 @@ class Tracer:
     def _called(self, frame: FrameType, event: str, _: object) -> None:
         # returns None: the lines of the call are not traced, which would take many times as long
         self.executed.add(frame.f_code)
+        if self._over and threading.current_thread() is threading.main_thread():
+            self._leave()
         if self.cut and frame.f_code in self._needles:
             self._missing = {name: own for name, own in self._missing.items() if frame.f_code not in own}
             self._needles = set().union(*self._missing.values())
@@ -194,7 +199,7 @@ class Tracer:
     def _leave(self) -> None:
         import pytest
 
-        self._left = True
+        self._left, self._over = True, False
         sys.settrace(None)
         pytest.skip("it has executed what it is traced for")
 
@@ -202,8 +207,9 @@ class Tracer:
         """A moment is over: a test that has executed a name for each of its rows may go; at the limit each test must."""
         import pytest
 
-        if self.cut and self._rows_hit and all(any(name not in self._missing for name in names) for names in self._rows_hit):
-            self._leave()
+        # left at the next call into Python: an exception in the middle of a query would be taken for a fault of the query
+        late = time.monotonic() - self._began > self.moment
+        self._over = late and bool(self.cut and self._hit and all(any(n not in self._missing for n in names) for names in self._hit))
         if self.limit and time.monotonic() - self._began > self.limit:
             pytest.fail("it is out of time")
 
@@ -235,8 +241,8 @@ class Tracer:
         names = {name for test in mine for name in self.wanted[test]}
         self._missing = {name: self.codes(name) for name in names if self.codes(name)}
         self._needles = set().union(*self._missing.values())
-        self._rows_hit = [row["names"] for row in self.rows if set(mine) & set(row["due"])]
-        self._left, self._began = False, time.monotonic()
+        self._hit = [row["names"] for row in self.rows if set(mine) & set(row["due"])]
+        self._left, self._over, self._began = False, False, time.monotonic()
         signal.signal(signal.SIGALRM, self._bell)
         signal.setitimer(signal.ITIMER_REAL, 0.4, 0.4)
         self._start()

@@ -360,3 +360,16 @@ def test_the_posterior_without_delta_needs_a_finite_epsilon() -> None:
     with pytest.raises(AccountingError):
         account(Gaussian(1)).posterior(0.5)
     assert account(Gaussian(1)).posterior(0.0, delta=1e-6).upper == 0 and account(Gaussian(1)).posterior(1.0).lower == 1
+
+
+@pytest.mark.parametrize("last", [math.inf, 8.0, 1e9])
+def test_curves_as_events_are_priced_by_their_conversions(last: float) -> None:
+    """Against a search over orders that is written out here: R(a) + log(1 - 1/a) - log(a delta) / (a - 1), for R(a) = a / 10."""
+    event = ZCDP(0.1) if last == math.inf else TruncatedCDP(0.1, last)
+    orders = np.unique(np.concatenate([1 + np.geomspace(1e-3, min(last, 1e3) - 1, 200_001), [min(last, 1e3)]]))
+    for delta in (1e-3, 1e-6, 1e-10):
+        best = float(np.min(orders / 10 + np.log1p(-1 / orders) - np.log(orders * delta) / (orders - 1)))
+        found = account(event, Adjacency.ADD_REMOVE).epsilon(delta).upper
+        assert found == pytest.approx(best, rel=1e-6)
+    table = account(PrivacyProfile([(1, 1e-6), (3, 1e-12)]), Adjacency.ADD_REMOVE)
+    assert table.epsilon(1e-6).upper == pytest.approx(1, rel=1e-9) and table.epsilon(1e-12).upper == pytest.approx(3, rel=1e-9)

@@ -184,8 +184,12 @@ def charge(found: JobPlan) -> str:
 
 def plan_record(found: JobPlan) -> dict[str, Any]:
     """The plan as one JSON object."""
+    from tacit.release import described_preparation
+
+    prepared = {} if found.job.preparation is None else {"preparation": described_preparation(found)}
     return {
         "title": found.job.title,
+        **prepared,
         "cost": {"delta": float(found.delta), **figure(found.cost)},
         "charge": {name: float(amount) for name, amount in found.charge.items()},
         "noise": found.noise,
@@ -257,6 +261,14 @@ def print_plan(found: JobPlan, better: list[str]) -> None:
         if isinstance(o, TablePlan) and o.people_needed is not None:
             who = "people" if noun == "person" else f"{noun}s"
             out.print(f"\n  {o.name}: a key appears where about {o.people_needed:,} {who} or more have it")
+    if found.job.preparation is not None:
+        from tacit.release import described_preparation
+
+        out.print("\nSix questions before it", style="bold")
+        for one in described_preparation(found):
+            out.print(f"  {one['question']} {one['answer']}", highlight=False)
+            for fact in one["follows"]:
+                out.print(f"    {fact}", style="yellow" if "NOT met" in fact else None, highlight=False)
     for notice in found.warnings:
         out.print(f"\n  warning: {notice}", style="yellow")
     if better:

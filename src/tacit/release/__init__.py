@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tacit.release.dummy import tables_for, write_visits
     from tacit.release.over_time import differences, read_series, smoothed
     from tacit.release.policy import described_policy
+    from tacit.release.preparation import QUESTIONS, described_preparation
     from tacit.release.rehearsal import SUPPRESSED, Rehearsal, rehearse
     from tacit.release.sources import desk_of, identities, opened, table_of
     from tacit.release.sweeps import Trial, sweep
@@ -39,6 +40,7 @@ __getattr__, __dir__ = lazily(
         "dummy": ("tables_for", "write_visits"),
         "over_time": ("differences", "read_series", "smoothed"),
         "policy": ("described_policy",),
+        "preparation": ("QUESTIONS", "described_preparation"),
         "rehearsal": ("SUPPRESSED", "Rehearsal", "rehearse"),
         "sources": ("desk_of", "identities", "opened", "table_of"),
         "sweeps": ("Trial", "sweep"),
@@ -47,9 +49,9 @@ __getattr__, __dir__ = lazily(
 )
 
 __all__ = [
-    "SUPPRESSED", "CheckFailed", "DataCheck", "HeldBack", "Job", "JobAudit", "JobError", "JobPlan", "JobRun",
+    "QUESTIONS", "SUPPRESSED", "CheckFailed", "DataCheck", "HeldBack", "Job", "JobAudit", "JobError", "JobPlan", "JobRun",
     "OutputLost", "OutputPlan", "Rehearsal", "RunStep", "Standing", "Trial", "account_for", "all_faults", "audit_job", "check_data",
-    "check_in_words", "described_policy", "desk_of", "differences", "faults", "faults_of_outputs",
+    "check_in_words", "described_policy", "described_preparation", "desk_of", "differences", "faults", "faults_of_outputs",
     "identities", "kinds", "load", "opened", "parse", "plan", "read_series", "rehearse", "report", "run",
     "save_check", "smoothed", "standing_of", "suggestions", "sweep", "table_of", "tables_for", "text_of", "tree_of",
     "validate", "write_visits",

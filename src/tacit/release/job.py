@@ -46,6 +46,7 @@ from tacit.release.job_parts import (
     UnitSpec,
 )
 from tacit.release.policy import Policy
+from tacit.release.preparation import Preparation, agree
 from tacit.tables import CSV, Column, Schema, TableError, encoding_of, known_dialect
 
 EXAMPLE = """
@@ -105,6 +106,7 @@ class Job(Part):
     publication: Publication
     registry: Contact = Contact()
     policy: Policy | None = None
+    preparation: Preparation | None = None
 
     @model_validator(mode="after")
     def _within_policy(self) -> Job:
@@ -238,6 +240,8 @@ class Job(Part):
             raise ValueError(f"the unit's column {self.unit.when!r} tells when, so its type must be date or timestamp")
         if all(source.public for source in self.sources.values()):
             raise ValueError("every source is public, so there are no people to protect")
+        if self.preparation is not None:
+            agree(self)
         return self
 
     def _add_up(self, names: set[str]) -> None:
@@ -332,7 +336,7 @@ class Job(Part):
             for name in _LATER & set(part):
                 if part[name] in (None, False):
                     del part[name]
-        for name in ("dialect", "policy", "series"):
+        for name in ("dialect", "policy", "preparation", "series"):
             if tree[name] is None:
                 del tree[name]
         for name, silent in (("missing", {}), ("tolerance", 0.1)):
@@ -516,7 +520,9 @@ def _explained_one(first: Mapping[str, Any], tree: Mapping[str, Any]) -> JobErro
         return JobError("is missing; it has no default, because it is a decision", place=place)
     if kind == "missing":
         location, first = location[:-1], {**first, "type": "too_short", "loc": location[:-1], "ctx": {"min_length": 2}}
-    found, refusal = JobError(in_words(first), place=_place(location)), first.get("ctx", {}).get("error")
+    refusal = first.get("ctx", {}).get("error")
+    named = refusal.place if isinstance(refusal, JobError) and not location else ""  # a check of the whole job knows which part it is about
+    found = JobError(in_words(first), place=named or _place(location))
     return found.coded_as(refusal) if isinstance(refusal, Refusal) else found
 
 

@@ -39,6 +39,7 @@ from tacit.release.faults import placed
 from tacit.release.job import Job
 from tacit.release.kinds import Notice, OutputPlan, Portion
 from tacit.release.kinds.table import TableOutput
+from tacit.release.preparation import unprepared
 from tacit.release.sources import blank, desk_of
 from tacit.tables import Desk, Source, price_for_accuracy
 
@@ -137,8 +138,14 @@ def unknown_sizes(plan: JobPlan) -> Iterator[Notice]:
         )
 
 
+def six_questions(plan: JobPlan) -> Iterator[Notice]:
+    """What was to be decided before, of jobs that train a model or say that they decided it."""
+    if plan.job.preparation is not None or any(output.spec.kind == "model" for output in plan.outputs):
+        yield from unprepared(plan)
+
+
 RULES: tuple[Callable[[JobPlan], Iterator[Notice]], ...] = (
-    few_people, large_epsilon, large_delta, of_kinds, many_figures, unknown_sizes,
+    few_people, large_epsilon, large_delta, of_kinds, many_figures, unknown_sizes, six_questions,
 )  # fmt: skip
 
 

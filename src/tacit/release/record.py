@@ -29,6 +29,7 @@ from tacit.exact import to_text
 from tacit.release import kinds
 from tacit.release.errors import JobError
 from tacit.release.planning import JobPlan
+from tacit.release.preparation import described_preparation
 from tacit.tables import MARK
 
 #: Packages whose versions a reader needs to repeat the run.
@@ -107,6 +108,7 @@ def record(
         "private": private,
         "title": job.title,
         "purpose": job.purpose,
+        **({} if job.preparation is None else {"preparation": described_preparation(plan)}),
         "time": time,
         "unit": {
             "text": repr(unit) if other is None else f"{other.unit['short']}; {other.unit['cap']}",
@@ -127,8 +129,8 @@ def record(
 
 def without_secrets(content: dict[str, Any]) -> dict[str, Any]:
     """The job without the addresses of its sources: where data is kept is not published, and a url may hold a password."""
-    if content.get("policy") is None:
-        content = {name: value for name, value in content.items() if name != "policy"}
+    silent = [name for name in ("policy", "preparation") if content.get(name) is None]
+    content = {name: value for name, value in content.items() if name not in silent}
     return {**content, "sources": {name: {"public": source["public"]} for name, source in content["sources"].items()}}
 
 

@@ -42,6 +42,7 @@ from tacit.release.kinds import OutputPlan
 from tacit.release.page import bracket, listed, template
 from tacit.release.planning import JobPlan
 from tacit.release.policy import described_policy
+from tacit.release.preparation import described_preparation
 from tacit.tables import Unit
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def describe(plan: JobPlan, answers: Mapping[str, Any], facts: Facts) -> Record:
         "purpose": job.purpose,
         "curator": job.registry.curator,
         **({} if job.policy is None else {"policy": described_policy(job.policy)}),
+        **({} if job.preparation is None else {"preparation": described_preparation(plan)}),
         "made": facts.made,
         "private": facts.private,
         "confidence": percent(job.publication.confidence),
@@ -143,10 +145,10 @@ def _part(plan: JobPlan, output: OutputPlan) -> float:
 
 #: What each kind of reader is shown: everyone the promise and the tables, whoever must check them the rest as well.
 AUDIENCES: Mapping[str, tuple[str, ...]] = {
-    "all": ("promise", "tables", "budget", "witnesses", "policy", "review", "record"),
+    "all": ("promise", "tables", "budget", "witnesses", "policy", "preparation", "review", "record"),
     "public": ("promise", "tables", "outcomes"),
     "statistician": ("tables", "budget", "record"),
-    "officer": ("promise", "budget", "witnesses", "policy", "review", "record"),
+    "officer": ("promise", "budget", "witnesses", "policy", "preparation", "review", "record"),
 }
 #: Tables of so many groups have pictures of hypothetical outcomes.
 FEWEST, MOST = 2, 24

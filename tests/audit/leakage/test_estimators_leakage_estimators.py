@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import LinearConstraint, minimize
 
 from tacit.accounting import ParameterError
 from tacit.audit.experiment import generator
+from tacit.audit.leakage import audit_local, estimate_risk, support_vectors
 from tacit.audit.leakage.builders import spiky, truncated_geometric
 from tacit.audit.leakage.estimators import RULES, examples, fit, k_nearest
 
@@ -139,3 +141,73 @@ def test_no_examples_and_few() -> None:
 def test_bad_parameters_are_refused_by_name(call: object, name: str) -> None:
     with pytest.raises(ParameterError, match=name):
         call()  # type: ignore[operator]
+
+
+# --- support vectors ----------------------------------------------------------------------------------------------------------------
+
+
+def widest_margin(labels: list[int], points: list[float], width: float, cost: float) -> tuple[np.ndarray, float]:
+    """The dual of the soft margin, solved by a general method: the weight of each example, and the shift."""
+    sign = np.where(np.array(labels) == 1, 1.0, -1.0)
+    kernel = np.exp(-((np.array(points)[:, None] - np.array(points)[None, :]) ** 2) / width**2)
+    table = sign[:, None] * sign[None, :] * kernel
+    solved = minimize(lambda a: 0.5 * a @ table @ a - a.sum(), np.full(len(sign), cost / 2), jac=lambda a: table @ a - 1,
+                      bounds=[(0, cost)] * len(sign), constraints=[LinearConstraint(sign[None, :], 0, 0)], method="SLSQP",
+                      options={"ftol": 1e-14, "maxiter": 2_000})  # fmt: skip
+    weights = solved.x * sign
+    free = (solved.x > 1e-4 * cost) & (solved.x < (1 - 1e-4) * cost)
+    return weights, float(np.mean(sign[free] - kernel[free] @ weights))
+
+
+def test_support_vectors_by_the_dual_problem() -> None:
+    draws = generator(3)
+    labels = draws.integers(2, size=40).tolist()
+    points = [float(x) for x in draws.normal(size=40) + 2.0 * np.array(labels)]
+    weights, shift = widest_margin(labels, points, 1.5, 40 ** (1 / 3) / (0.02 * 40))
+    queries = np.linspace(-3, 5, 81)
+    margin = np.exp(-((queries[:, None] - np.array(points)[None, :]) ** 2) / 1.5**2) @ weights + shift
+    found = fit(support_vectors(1.5), labels, points).predict(queries)
+    sure = np.abs(margin) > 0.02
+    assert sure.sum() > 60 and found[sure].tolist() == (margin[sure] > 0).astype(int).tolist()
+
+
+def test_support_vectors_approach_the_bayes_risk_of_two_secrets() -> None:
+    system = truncated_geometric(2, 40, 0.15)
+    errors = []
+    for size in (30, 3_000):
+        labels, columns = system.sample(size, generator(4))
+        guesses = fit(support_vectors(8.0), labels, columns.astype(float)).predict(system.observations)
+        errors.append(system.risk_of(guesses))
+    assert all(error >= system.bayes_risk() for error in errors)
+    assert errors[1] <= system.bayes_risk() * 1.02
+
+
+def test_support_vectors_count_equal_examples_and_one_secret() -> None:
+    """At one point ten examples of one secret stand against three of the other, and the other way round at a second."""
+    labels, points = [0] * 10 + [1] * 3 + [0] * 3 + [1] * 10, [0.0] * 13 + [9.0] * 13
+    assert fit(support_vectors(1.0), labels, points).predict([0.0, 9.0]).tolist() == [0, 1]
+    assert fit("svm", [1, 1], [0.0, 5.0]).predict([2.0]).tolist() == [1]
+    assert fit("svm", [0, 1, 0], [[0.0, 1.0], [4.0, 5.0], [0.0, 1.0]]).predict(np.zeros((0, 2))).tolist() == []
+    assert fit("svm", [0, 1], [3.0, 3.0]).predict([3.0]).tolist() in ([0], [1])
+
+
+def test_what_is_proved_of_support_vectors_is_told() -> None:
+    assert "not taken from the examples" in support_vectors().guarantee and support_vectors(1.0).guarantee.endswith("(Steinwart 2005)")
+    labels, columns = truncated_geometric(3, 30, 0.3).sample(60, generator(1))
+    seen = columns.astype(float)
+    told = estimate_risk(support_vectors(3.0), (labels, seen), (labels, seen))
+    assert any("two secrets" in caveat for caveat in told.caveats)
+    pair = estimate_risk(support_vectors(3.0), (labels % 2, seen), (labels % 2, seen))
+    assert pair.caveats == ()
+    with pytest.raises(ParameterError, match="strings have none"):
+        fit("svm", [0, 1], ["a", "b"])
+    with pytest.raises(ParameterError, match="width"):
+        support_vectors(0.0)
+
+
+def test_an_audit_takes_support_vectors() -> None:
+    def laplace(secrets: np.ndarray, own: np.random.Generator) -> np.ndarray:
+        return np.asarray(secrets + own.laplace(scale=0.5, size=len(secrets)))
+
+    found = audit_local(laplace, 2, 3_000, generator(2), rules=["svm"])
+    assert 0.9 < found.epsilon_lower < 2.0 and found.estimate.rule == "svm"

@@ -21,10 +21,12 @@ from tacit.audit.leakage.attack import (
     validation_size,
 )
 from tacit.audit.leakage.channel import Capacity, Channel, RateDistortion, capacity, rate_distortion
-from tacit.audit.leakage.estimators import RULES, Convergence, Rule, convergence, fit, geometric_sizes, k_nearest
+from tacit.audit.leakage.estimators import RULES, Convergence, Rule, convergence, fit, geometric_sizes, k_nearest, support_vectors
+from tacit.audit.leakage.information import Information, mine
 
 __all__ = [
-    "RULES", "Capacity", "Channel", "Convergence", "LeakageAudit", "RateDistortion", "RiskEstimate", "Rule",
+    "RULES", "Capacity", "Channel", "Convergence", "Information", "LeakageAudit", "RateDistortion", "RiskEstimate", "Rule",
     "audit_examples", "audit_local", "audit_neighbours", "bounds", "builders", "capacity", "convergence",
-    "estimate_risk", "fit", "geometric_sizes", "k_nearest", "rate_distortion", "risk_upper", "validation_size",
+    "estimate_risk", "fit", "geometric_sizes", "k_nearest", "mine", "rate_distortion", "risk_upper", "support_vectors",
+    "validation_size",
 ]

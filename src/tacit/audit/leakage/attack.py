@@ -181,7 +181,9 @@ def estimate_risk(
     errors = int((attacker.predict(fresh) != truth).sum())
     caveats = []
     distinct = len(attacker.data.points)
-    if chosen.neighbours is None:
+    if chosen.pairs_only and many > 2:
+        caveats.append(f"what is proved of {chosen.name} is proved for two secrets, not for {many}")
+    if chosen.counts:
         if len(known) < many * distinct:
             caveats.append(f"{len(known)} examples for {many} secrets times {distinct} distinct observations: counting has not converged")
         if 2 * distinct > len(known):
@@ -270,7 +272,7 @@ def _select(
     known, observed = examples(labels, seen)
     chosen = [rule_named(rule) for rule in rules]
     if observed.dtype.kind in "US":
-        chosen = [rule for rule in chosen if rule.neighbours is None]
+        chosen = [rule for rule in chosen if rule.counts]
     if not chosen:
         raise ParameterError("rules must name at least one rule that fits the observations; strings can only be counted: 'frequentist'")
     first, second = len(known) // 3, len(known) // 2

@@ -268,6 +268,54 @@ def posterior_range(prior: float, epsilon: float) -> tuple[float, float]:
     return prior * small / (1 - prior + prior * small), prior / (prior + (1 - prior) * small)
 
 
+def information_ceiling(epsilon: float, secrets: int | None = None) -> float:
+    """The most mutual information, in nats, that an epsilon-locally private channel can have under any prior over its secrets.
+
+    Any two rows of the channel are a post-processing of the two answers of randomised response (Kairouz, Oh and Viswanath 2015), whose
+    Kullback-Leibler divergence is epsilon tanh(epsilon / 2). Mutual information is the mean divergence of a row from the mixture of all,
+    and divergence is convex, so it is at most that; of `secrets` values no more than log |S|; and of two values no more than the
+    capacity of randomised response itself, which attains it.
+
+    >>> round(information_ceiling(1.0), 6), round(information_ceiling(1.0, secrets=2), 6)
+    (0.462117, 0.110944)
+    """
+    epsilon = float(nonnegative("epsilon", epsilon))
+    most = epsilon * math.tanh(epsilon / 2)
+    if secrets is None:
+        return most
+    secrets = count("secrets", secrets, least=1)
+    if secrets == 2:
+        small = math.exp(-epsilon)
+        lie = small / (1 + small)
+        entropy = (math.log1p(small) + epsilon * lie) if lie > 0 else 0.0  # of a coin that lies so often
+        most = min(most, math.log(2) - entropy)
+    return max(0.0, min(most, math.log(secrets)))
+
+
+def information_epsilon_floor(information: float, secrets: int | None = None) -> float:
+    """A channel with at least this mutual information, in nats, is epsilon-locally private for no epsilon below this.
+
+    >>> round(information_epsilon_floor(information_ceiling(1.0, secrets=2), secrets=2), 6)
+    1.0
+    >>> information_epsilon_floor(math.log(2), secrets=2)
+    inf
+    """
+    information = float(nonnegative("information", information))
+    if secrets is not None and information >= math.log(count("secrets", secrets, least=1)):
+        return math.inf if information > 0 else 0.0
+    low, high = 0.0, 1.0
+    while information_ceiling(high, secrets) < information:
+        low, high = high, 2 * high
+        if high > 1e4:
+            return _down(low)
+    for _ in range(200):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if information_ceiling(middle, secrets) < information else (low, middle)
+    return max(0.0, low * (1 - 1e-9) - 1e-12)  # the ceiling is rounded in its last digits
+
+
 def cover_hart_floor(nearest_risk: float, secrets: int) -> float:
     """The Bayes risk that goes with a *limit* error of the nearest-neighbour rule: at least this (Cover and Hart 1967).
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
+from tacit.release import QUESTIONS
 from tacit.server.access import Caller, check
 from tacit.server.api.calling import Serving
 from tacit.server.desk import Service
@@ -17,15 +17,6 @@ from tacit.server.pages.view import Looking, Posted, checked, page, titles
 from tacit.server.requests import NewModel
 
 router = APIRouter(include_in_schema=False)
-#: The six questions before a training (chapter 13), with what a good answer says.
-QUESTIONS: Mapping[str, tuple[str, str]] = {
-    "unit": ("Whose privacy?", "One record, one person with all their records, or a household."),
-    "complexity": ("How complex must it be?", "Say which simple baseline was tried: a table with GROUP BY, or a linear model."),
-    "attack_model": ("Against whom?", "Who sees the model: its answers only, or its weights; who may feed it inputs; how often."),
-    "environment": ("Where is it trained and run?", "Who sees logs, crashes, statistics and earlier versions."),
-    "data_window": ("Which data, from when?", "All of history each week, and last month only, are different promises."),
-    "accuracy_needed": ("How exact must it be?", "And what a wrong answer would do to whom."),
-}
 
 
 @router.get("/models")
