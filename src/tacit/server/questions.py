@@ -233,9 +233,9 @@ class Questions:
 
     def due(self, row: Mapping[str, Any]) -> float | None:
         """When the outcome of a question may be seen; None while it has none."""
-        if row["state"] in ("refused", "declined"):
+        if row["state"] == "declined":
             return float(row["ready"] or row["started"])
-        if row["state"] not in ("stored", "lost"):
+        if row["state"] not in ("stored", "lost", "refused"):
             return None
         return self.grid.due(row["started"], estimate=row["estimate"], ready=row["ready"])
 
@@ -255,12 +255,15 @@ class Questions:
         due = self.due(row)
         return due is not None and due <= self.claims.clock()
 
+    def shown(self, row: Mapping[str, Any]) -> str:
+        """The state that is told. One that waits for a worker looks like one that has one: that depends on the statements of others."""
+        if not self.seen(row):
+            return "waiting" if row["state"] == "waiting" else "running"
+        return "answered" if row["state"] == "stored" else str(row["state"])
+
     def view(self, row: Mapping[str, Any], *, answer: bool = True) -> dict[str, Any]:
         """A question as JSON. Until the grid lets it out, an outcome looks like work under way."""
-        seen = self.seen(row)
-        state = row["state"] if seen or row["state"] in ("quoted", "waiting") else "running"
-        if state == "stored":
-            state = "answered"
+        seen, state = self.seen(row), self.shown(row)
         found: dict[str, Any] = {
             "id": row["id"], "state": state, "dataset": row["dataset"], "purpose": row["purpose"], "person": row["person"],
             "request": json.loads(row["request"]), "price": json.loads(row["price"]), "asked": _when(row["asked"]),

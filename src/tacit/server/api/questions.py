@@ -138,7 +138,7 @@ async def waited(service: Service, caller: Caller, question: str, seconds: float
         row = questions.at_once(caller, question)
         if row is None:
             row = await run_in_threadpool(questions.row, caller, question)
-        if questions.seen(row) or now() >= until or (changed and row["state"] not in (changed, "running", "stored", "lost")):
+        if questions.seen(row) or now() >= until or (changed and questions.shown(row) != changed):
             return await run_in_threadpool(questions.view, row, answer=row["person"] == caller.person)
         await asyncio.sleep(max(0.001, min(questions.next_look(row, now()), until) - now()))
 

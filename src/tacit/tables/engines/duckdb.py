@@ -26,8 +26,8 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import duckdb
@@ -95,6 +95,7 @@ class DuckDB:
             connection.execute("SET enable_progress_bar = false")  # it would write to the standard output of whoever asks
         # The second is never held while the first is waited for.
         self._lock, self._beside_lock = threading.Lock(), threading.Lock()
+        self._pending: dict[str, object] = {}
         self._lists: dict[str, str] = {}
         self._held: list[Any] = []
         self._types: dict[str, dict[str, str]] = {}
@@ -105,12 +106,33 @@ class DuckDB:
         if isinstance(data, (pa.Table, pa.RecordBatch)):
             _check(name, data)
         stored = f"{RAW}{name}" if readings else name
-        with self._lock, self._beside_lock:
+        with self._beside_lock:
             self._forget(name)
-            for connection in (self._connection, self._beside):
-                connection.register(stored, data)
+            self._beside.register(stored, data)
+            self._pending[stored] = data
+        # A statement that runs is not waited for: whatever comes after it registers the table first.
+        if self._lock.acquire(blocking=False):
+            try:
+                self._catch_up()
+            finally:
+                self._lock.release()
         if readings:
             self._view(name, self._converted(_name(stored), readings))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """The connection for rows, with every table that was registered while a statement ran."""
+        with self._lock:
+            self._catch_up()
+            yield
+
+    def _catch_up(self) -> None:
+        while self._pending:
+            with self._beside_lock:
+                name = next(iter(self._pending), None)
+                data = None if name is None else self._pending.pop(name)
+            if name is not None:
+                self._connection.register(name, data)
 
     def parquet(self, name: str, paths: Sequence[str], readings: Mapping[str, ColumnReading] | None = None) -> None:
         """Make Parquet files, or globs of them, readable under a name. Their types are in their headers."""
@@ -129,8 +151,8 @@ class DuckDB:
     def _converted(self, scan: str, readings: Mapping[str, ColumnReading]) -> str:
         """A query of what is scanned, with columns read as declared. A format is for texts: what is stored as a date is one."""
         rows: list[Any] = []
-        with self._lock, suppress(duckdb.Error):
-            rows = self._connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
+        with self._beside_lock, suppress(duckdb.Error):
+            rows = self._beside.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
         natives = {str(row[0]): str(row[1]) for row in rows}
         kinds = {name: kind_of(duckdb_type(native)) for name, native in natives.items()}
         for column, reading in readings.items():
@@ -164,7 +186,7 @@ class DuckDB:
 
     def _view(self, name: str, query: str) -> None:
         made = False
-        with self._lock, self._beside_lock, suppress(duckdb.Error):
+        with self._alone(), self._beside_lock, suppress(duckdb.Error):
             self._forget(name)
             for connection in (self._connection, self._beside):  # what is temporary is seen by its own connection alone
                 connection.execute(f"CREATE OR REPLACE TEMP VIEW {_name(name)} AS {query}")
@@ -192,7 +214,7 @@ class DuckDB:
         text, lists = self._written(statement)
         kept = statement.meta.get(KEPT)
         found: pa.Table | None = None
-        with self._lock, suppress(Exception):
+        with self._alone(), suppress(Exception):
             self._list(lists)
             found = kept.answered() if isinstance(kept, _Written) else _fetched(self._connection, text)
         if found is None:
@@ -280,7 +302,7 @@ class DuckDB:
             f"FROM (SELECT {numbers} FROM (SELECT {texts} FROM {_name(table)})))"
         )
         found: tuple[Any, ...] | None = None
-        with self._lock, suppress(duckdb.Error):
+        with self._alone(), suppress(duckdb.Error):
             found = self._connection.execute(text).fetchone()
         if found is None:
             raise EngineError(code="statement-failed", engine="DuckDB")
@@ -293,7 +315,7 @@ class DuckDB:
     def looked_at(self, text: str) -> list[tuple[Any, ...]]:
         """The rows of a query in DuckDB's own words. They are the data's own: only for the eyes of the curator, who has them anyway."""
         found: list[tuple[Any, ...]] | None = None
-        with self._lock, suppress(duckdb.Error):
+        with self._alone(), suppress(duckdb.Error):
             found = self._connection.execute(text).fetchall()
         if found is None:
             raise EngineError(code="statement-failed", engine="DuckDB")
