@@ -205,3 +205,16 @@ def test_an_erasure_does_not_wait_for_a_statement(own_house: House) -> None:
         assert found.status_code == 200
         soon(lambda: subjects.refresh(dataset, "bed-planning"))
     assert engine.run(count.copy()).to_pydict() == {"n": [0]}
+
+
+def test_an_outcome_is_read_without_a_thread_and_lost_ones_take_the_same_way(own_house: House) -> None:
+    mine = own_house.ask("ann", "read-without-a-thread").json()
+    row = own_house.service.claims.row(mine["id"])
+    assert row is not None
+    questions = own_house.service.questions
+    assert questions.drawn(row) == questions.due(row) == questions._drawn(row)
+    lost = {**row, "state": "lost", "entry": None, "answer": None}
+    assert questions.drawn(lost) is not None and questions.view(lost)["answered"] is None
+    again = own_house.ask("ann", "read-from-the-book").json()
+    copy = own_house.service.claims.row(again["id"])
+    assert copy is not None and again["entry"] == mine["entry"] and questions.drawn(copy) == questions.drawn(row)

@@ -46,6 +46,18 @@ Rows = list[dict[str, Any]]
 WAITING = 3.0
 
 
+#: The first of the questions that have an entry's answer, or the question itself.
+_FIRST = (
+    sa.select(questions.c.state, questions.c.started, questions.c.estimate, questions.c.ready)
+    .where(sa.or_(
+        questions.c.id == sa.bindparam("id"),
+        sa.and_(questions.c.entry == sa.bindparam("entry"), questions.c.dataset == sa.bindparam("dataset"),
+                questions.c.state == sa.literal_column("'stored'")),
+    ))
+    .order_by(questions.c.started)
+)  # fmt: skip
+
+
 class Questions:
     """The questions of a service."""
 
@@ -261,14 +273,16 @@ class Questions:
             return "waiting" if row["state"] == "waiting" else "running"
         return "answered" if row["state"] == "stored" else str(row["state"])
 
-    def view(self, row: Mapping[str, Any], *, answer: bool = True) -> dict[str, Any]:
-        """A question as JSON. Until the grid lets it out, an outcome looks like work under way."""
+    def view(self, row: Mapping[str, Any], *, answer: bool = True, first: float | None = None) -> dict[str, Any]:
+        """A question as JSON. Until the grid lets it out, an outcome looks like work under way. `first` is what `drawn` says, if known."""
         seen, state = self.seen(row), self.shown(row)
+        # also of one that is lost, which has no date: it must not leave sooner than an answer
+        first = self._drawn(row) if first is None and seen and row["state"] in ("stored", "lost") else first
         found: dict[str, Any] = {
             "id": row["id"], "state": state, "dataset": row["dataset"], "purpose": row["purpose"], "person": row["person"],
             "request": json.loads(row["request"]), "price": json.loads(row["price"]), "asked": _when(row["asked"]),
             "entry": row["entry"] if seen else None, "share": row["share"],
-            "answered": _when(self._drawn(row)) if seen and state == "answered" else None,
+            "answered": _when(first) if seen and state == "answered" else None,
         }  # fmt: skip
         if row["decided_by"]:
             found["decision"] = {"by": row["decided_by"], "reason": row["reason"]}
@@ -281,6 +295,13 @@ class Questions:
         if answer:
             found["answer"] = json.loads(row["answer"]) if state == "answered" else None
         return found
+
+    def drawn(self, row: Mapping[str, Any]) -> float | None:
+        """The same as `_drawn`, where nothing has to be waited for; None means that `view` has to ask."""
+        asked = {"entry": row["entry"], "dataset": row["dataset"], "id": row["id"]}
+        found = self.database.at_once(_FIRST, asked)
+        due = None if found is None else self.due(found)
+        return None if due is None else min(due, self.due(row) or due)
 
     def _drawn(self, row: Mapping[str, Any]) -> float:
         """When the answer was first let out: one from the book keeps its date. Not when it was drawn, which the rows have a say in."""
