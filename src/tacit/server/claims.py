@@ -30,6 +30,7 @@ from sqlalchemy.engine import Connection
 
 from tacit.server.database import Database, claims, new_id, questions
 from tacit.server.errors import ServiceError
+from tacit.server.grid import Grid
 
 #: Which state may follow which. A question goes back from running to quoted where the book says that nothing was booked.
 STEPS: Mapping[str, frozenset[str]] = {
@@ -57,8 +58,10 @@ def after(state: str) -> frozenset[str]:
 class Claims:
     """The questions of a service, for one worker. `clock` is for tests of leases."""
 
-    def __init__(self, database: Database, *, lease: float = 60.0, clock: Callable[[], float] = time.time) -> None:
-        self.database, self.lease, self.clock = database, lease, clock
+    def __init__(
+        self, database: Database, *, lease: float = 60.0, clock: Callable[[], float] = time.time, grid: Grid | None = None
+    ) -> None:
+        self.database, self.lease, self.clock, self.grid = database, lease, clock, grid or Grid(0)
         self.worker = f"{_machine()}:{os.getpid()}:{new_id()[:8]}"
 
     # --- filing -------------------------------------------------------------------------------------------------------
@@ -83,7 +86,7 @@ class Claims:
                 return row, False
             if daily is not None:
                 self._within(connection, values, daily, now)
-            open_ = sa.select(sa.func.count()).where(questions.c.state.in_(("quoted", "running")))
+            open_ = sa.select(sa.func.count()).select_from(questions).where(_under_way(now))
             if (under_way := connection.execute(open_).scalar_one()) >= waiting:
                 raise ServiceError(code="queue-full", waiting=under_way)
             filed = {"id": new_id(), "asked": now, "started": now, **values}
@@ -150,7 +153,30 @@ class Claims:
             held = connection.execute(sa.select(claims).where(claims.c.question == question).with_for_update()).first()
             if held is None or held.generation != generation:
                 return False
+            if values.get("ready") is not None:
+                # it is held until its outcome may be seen: a place that is free before would tell when the engine was done
+                told = sa.select(questions.c.started, questions.c.estimate).where(questions.c.id == question)
+                asked = connection.execute(told).one()
+                due = self.grid.due(asked.started, estimate=asked.estimate, ready=values["ready"])
+                connection.execute(claims.update().where(claims.c.question == question).values(lease=due))
             return self._step(connection, question, "running", state, **values)
+
+    def next_time(self, row: Mapping[str, Any]) -> float:
+        """The next time of the grid at which the outcome of a question may be seen, if it has one then."""
+        now = self.clock()
+        if self.grid.step == 0:
+            return now + 0.005
+        took = (row["ready"] or now + 1e-6) - row["started"]
+        return float(row["started"]) + self.grid.wait(row["estimate"], took)
+
+    def before(self, row: Mapping[str, Any]) -> list[Row]:
+        """The person's questions of the same price for the same purpose that began before this one and cannot be seen yet."""
+        same = [questions.c[name] == row[name] for name in ("person", "dataset", "purpose", "epsilon")]
+        begun = questions.c.started
+        first = sa.or_(begun < row["started"], sa.and_(begun == row["started"], questions.c.id < row["id"]))
+        with self.database.read() as connection:
+            found = connection.execute(sa.select(questions).where(_under_way(self.clock()), *same, first)).mappings()
+            return [dict(one) for one in found]
 
     def decide(self, question: str, state: str, **values: Any) -> bool:
         """The officer's step: from waiting to quoted, or to declined."""
@@ -211,6 +237,12 @@ def _machine() -> str:
     except OSError:
         known = f"{socket.gethostname()} {secrets.token_hex(16)}"
     return hashlib.sha256(known.encode()).hexdigest()[:16]
+
+
+def _under_way(now: float) -> sa.ColumnElement[bool]:
+    """Questions whose outcome cannot be seen yet, whether there is one or not."""
+    hidden = sa.select(claims.c.question).where(claims.c.lease > now)
+    return sa.or_(questions.c.state.in_(("quoted", "running")), questions.c.id.in_(hidden))
 
 
 def _by_key(connection: Connection, person: str, key: str) -> Row | None:

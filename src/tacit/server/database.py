@@ -80,7 +80,7 @@ questions = sa.Table(
 )  # fmt: skip
 claims = sa.Table(
     "service_claims", _META,
-    sa.Column("question", _ID, primary_key=True), _text("worker"), sa.Column("lease", sa.Double, nullable=False),
+    sa.Column("question", _ID, primary_key=True), _text("worker"), sa.Column("lease", sa.Double, nullable=False, index=True),
     sa.Column("generation", sa.Integer, nullable=False),
 )  # fmt: skip
 #: Records that are written once and listed: purposes, decisions, trainings, requests of people about themselves.
@@ -108,6 +108,8 @@ class Database:
             sa.event.listen(self.engine, "connect", _prepare)
         with self._locked() as connection:
             _META.create_all(connection)
+            for index in claims.indexes:  # tables that were there before may lack it
+                index.create(connection, checkfirst=True)
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
         self._texts: dict[sa.Select[Any], str] = {}

@@ -10,11 +10,12 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacit.accounting import Refusal
 from tacit.ledger import Account, Ledger
@@ -22,10 +23,34 @@ from tacit.release import Job, account_for, desk_of, identities, load, opened, t
 from tacit.server.config import Configuration, DatasetSpec
 from tacit.server.errors import ConfigurationError
 from tacit.server.purposes import Purpose
-from tacit.tables import Answer, Desk, LeftOut, Plan, Question, Session, Source, record_of
+from tacit.tables import Answer, Desk, Engine, LeftOut, Plan, Question, Session, Source, record_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
 
 #: The list of people who are left out of a purpose's statements, in the engine of the data.
 LISTED = "tacit_left_out_"
+
+
+class Outside:
+    """An engine whose statements about rows run outside of a worker's turn, so that the next question need not wait for them."""
+
+    def __init__(self, engine: Engine, dataset: Dataset) -> None:
+        self.engine, self.dataset = engine, dataset
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)  # everything else is the engine's own
+
+    @property
+    def dialect(self) -> str:
+        """The engine's."""
+        return self.engine.dialect
+
+    def run(self, statement: exp.Expression) -> pa.Table:
+        """The engine's."""
+        with self.dataset.outside():
+            return self.engine.run(statement)
 
 
 class Dataset:
@@ -41,6 +66,8 @@ class Dataset:
         self._desks: dict[str, Desk] = {}
         self._dummy: Desk | None = None
         self._people: dict[str, str] | None = None
+        #: What a worker does around a statement about rows.
+        self.outside: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @staticmethod
     def open(name: str, spec: DatasetSpec, configuration: Configuration, ledger: Ledger) -> Dataset:
@@ -128,8 +155,8 @@ class Dataset:
 
     def guarded(self, purpose: str, source: Source) -> Source:
         """A source without those who withdrew; as it is, where rows have no person."""
-        people = self.people_columns()
-        return replace(source, engine=LeftOut(source.engine, people, self.listed(purpose))) if people else source
+        people, engine = self.people_columns(), Outside(source.engine, self)
+        return replace(source, engine=LeftOut(engine, people, self.listed(purpose)) if people else engine)
 
     def listed(self, purpose: str) -> str:
         """The name of a purpose's list in the engine. Data sets of one database have lists of their own, and a database cuts long names."""

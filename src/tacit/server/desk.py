@@ -52,9 +52,10 @@ class Service:
             name: Dataset.open(name, spec, configuration, self.ledger) for name, spec in configuration.datasets.items()
         }
         self.subjects = Subjects(configuration, self.datasets, self.purposes)
-        self.claims = Claims(self.database, lease=limits.lease)
+        self.claims = Claims(self.database, lease=limits.lease, grid=self.grid)
         self.worker = Worker(
-            self.claims, self.datasets, self.purposes, self.subjects.refresh, still=self.register.still, threads=threads
+            self.claims, self.datasets, self.purposes, self.subjects.refresh, still=self.register.still, threads=threads,
+            most=limits.waiting,
         )  # fmt: skip
         self.questions = Questions(
             configuration, self.database, self.datasets, self.purposes, self.claims, self.worker, self.grid

@@ -46,6 +46,18 @@ Rows = list[dict[str, Any]]
 WAITING = 3.0
 
 
+#: The first of the questions that have an entry's answer, or the question itself.
+_FIRST = (
+    sa.select(questions.c.state, questions.c.started, questions.c.estimate, questions.c.ready)
+    .where(sa.or_(
+        questions.c.id == sa.bindparam("id"),
+        sa.and_(questions.c.entry == sa.bindparam("entry"), questions.c.dataset == sa.bindparam("dataset"),
+                questions.c.state == sa.literal_column("'stored'")),
+    ))
+    .order_by(questions.c.started)
+)  # fmt: skip
+
+
 class Questions:
     """The questions of a service."""
 
@@ -233,9 +245,9 @@ class Questions:
 
     def due(self, row: Mapping[str, Any]) -> float | None:
         """When the outcome of a question may be seen; None while it has none."""
-        if row["state"] in ("refused", "declined"):
+        if row["state"] == "declined":
             return float(row["ready"] or row["started"])
-        if row["state"] not in ("stored", "lost"):
+        if row["state"] not in ("stored", "lost", "refused"):
             return None
         return self.grid.due(row["started"], estimate=row["estimate"], ready=row["ready"])
 
@@ -255,17 +267,22 @@ class Questions:
         due = self.due(row)
         return due is not None and due <= self.claims.clock()
 
-    def view(self, row: Mapping[str, Any], *, answer: bool = True) -> dict[str, Any]:
-        """A question as JSON. Until the grid lets it out, an outcome looks like work under way."""
-        seen = self.seen(row)
-        state = row["state"] if seen or row["state"] in ("quoted", "waiting") else "running"
-        if state == "stored":
-            state = "answered"
+    def shown(self, row: Mapping[str, Any]) -> str:
+        """The state that is told. One that waits for a worker looks like one that has one: that depends on the statements of others."""
+        if not self.seen(row):
+            return "waiting" if row["state"] == "waiting" else "running"
+        return "answered" if row["state"] == "stored" else str(row["state"])
+
+    def view(self, row: Mapping[str, Any], *, answer: bool = True, first: float | None = None) -> dict[str, Any]:
+        """A question as JSON. Until the grid lets it out, an outcome looks like work under way. `first` is what `drawn` says, if known."""
+        seen, state = self.seen(row), self.shown(row)
+        # also of one that is lost, which has no date: it must not leave sooner than an answer
+        first = self._drawn(row) if first is None and seen and row["state"] in ("stored", "lost") else first
         found: dict[str, Any] = {
             "id": row["id"], "state": state, "dataset": row["dataset"], "purpose": row["purpose"], "person": row["person"],
             "request": json.loads(row["request"]), "price": json.loads(row["price"]), "asked": _when(row["asked"]),
             "entry": row["entry"] if seen else None, "share": row["share"],
-            "answered": _when(self._drawn(row)) if seen and state == "answered" else None,
+            "answered": _when(first) if seen and state == "answered" else None,
         }  # fmt: skip
         if row["decided_by"]:
             found["decision"] = {"by": row["decided_by"], "reason": row["reason"]}
@@ -278,6 +295,13 @@ class Questions:
         if answer:
             found["answer"] = json.loads(row["answer"]) if state == "answered" else None
         return found
+
+    def drawn(self, row: Mapping[str, Any]) -> float | None:
+        """The same as `_drawn`, where nothing has to be waited for; None means that `view` has to ask."""
+        asked = {"entry": row["entry"], "dataset": row["dataset"], "id": row["id"]}
+        found = self.database.at_once(_FIRST, asked)
+        due = None if found is None else self.due(found)
+        return None if due is None else min(due, self.due(row) or due)
 
     def _drawn(self, row: Mapping[str, Any]) -> float:
         """When the answer was first let out: one from the book keeps its date. Not when it was drawn, which the rows have a say in."""

@@ -3,6 +3,10 @@
 A question is handed to `Session.sql` under its key, which is booked with the spend. Whatever stops a worker, the book says
 what to do next: not booked, so it may be taken up again; booked with an answer, so the answer is handed out; booked without
 one, so it is lost. Nothing is drawn twice.
+
+When a price is booked can be seen in the account, so it must not depend on how long other statements run. Each question has a thread;
+a few at a time have a turn to plan and to book, and give it up while the engine works. A question that equals one under way is
+taken up when the outcome of that may be seen, so that its price does not tell whether the answer was in the book by then.
 """
 
 from __future__ import annotations
@@ -10,9 +14,9 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tacit.accounting import Refusal
@@ -35,10 +39,13 @@ class Worker:
 
     def __init__(
         self, claims: Claims, datasets: Mapping[str, Dataset], purposes: Purposes, refresh: Callable[[Dataset, str], None],
-        *, still: Callable[[str, str, str], bool] = lambda person, token, dataset: True, threads: int = 2,
+        *, still: Callable[[str, str, str], bool] = lambda person, token, dataset: True, threads: int = 2, most: int = 256,
     ) -> None:  # fmt: skip
         self.claims, self.datasets, self.purposes, self.refresh, self.still = claims, datasets, purposes, refresh, still
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="tacit-question")
+        self._pool = ThreadPoolExecutor(max(threads, most), thread_name_prefix="tacit-question")
+        self._turns, self._mine = threading.Semaphore(threads), threading.local()
+        for dataset in datasets.values():
+            dataset.outside = self._outside
         self._held: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -68,12 +75,65 @@ class Worker:
 
     def _answer(self, question: str) -> None:
         try:
-            generation = self.claims.take(question)
-            if generation is not None:
-                self._draw(question, generation)
+            if not self._after_its_like(question):
+                return
+            with self._turn():
+                generation = self.claims.take(question)
+                if generation is not None:
+                    self._draw(question, generation)
         except Exception:
             # the reason may depend on the data; what was booked under the key decides what comes of the question
             LOG.error("a question could not be answered; the book decides what becomes of it")
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One of the few who plan and book at a time: this is work of the interpreter, and takes as long whatever the rows are."""
+        with self._turns:
+            self._mine.turn = True
+            try:
+                yield
+            finally:
+                self._mine.turn = False
+
+    @contextmanager
+    def _outside(self) -> Iterator[None]:
+        """Without the turn, while the engine works."""
+        if not getattr(self._mine, "turn", False):
+            yield
+            return
+        self._mine.turn = False
+        self._turns.release()
+        try:
+            yield
+        finally:
+            self._turns.acquire()
+            self._mine.turn = True
+
+    def _after_its_like(self, question: str) -> bool:
+        """Wait until no equal question of the same account is under way; False where the worker is closed before."""
+        row = self.claims.row(question)
+        while row is not None:
+            alike = [one for one in self.claims.before(row) if self._alike(one, row)]
+            if not alike:
+                return True
+            until = min(map(self.claims.next_time, alike))
+            if self._stop.wait(max(0.001, until - self.claims.clock())):
+                return False
+        return False
+
+    def _alike(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+        """Whether two questions of one account have the same statement; their price is the same already."""
+        dataset, purpose = self.datasets.get(one["dataset"]), self.purposes.find(one["purpose"])
+        if dataset is None or purpose is None:
+            return False
+        session, texts = dataset.session(purpose, one["person"]), []
+        try:
+            for row in (one, other):
+                request = Ask.model_validate_json(row["request"])
+                texts.append(session.desk.text_of(session.plan(request.sql, **request.options())))
+        except Refusal:
+            return False
+        return texts[0] == texts[1]
 
     def _draw(self, question: str, generation: int) -> None:
         row = self.claims.row(question)

@@ -34,7 +34,7 @@ from tacit.tables import plan as plans
 from tacit.tables.answer import Answer
 from tacit.tables.bias import Lost
 from tacit.tables.dialects import known_dialect
-from tacit.tables.engines.engine import KEPT, Engine
+from tacit.tables.engines.engine import KEPT, Engine, run_aside
 from tacit.tables.errors import TableError
 from tacit.tables.figures import Released, answer_of, expected, integers, release
 from tacit.tables.plan import Plan, Settings
@@ -84,7 +84,7 @@ class Desk:
 
         def counted(statement: exp.Select) -> int:
             """A number about public tables. At least 1, because a plan is also made where a public table is not there yet."""
-            return max(1, int(engine.run(statement).column(0).to_pylist()[0] or 0))
+            return max(1, int(run_aside(engine, statement).column(0).to_pylist()[0] or 0))
 
         unit = spelt(unit, tables)
         catalog = Catalog(tables, unit, counted, salt_marked(engine), schema.links)

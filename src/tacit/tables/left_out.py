@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tacit.tables.engines.engine import KEPT, Engine
+from tacit.tables.engines.engine import KEPT, Engine, run_aside
 from tacit.tables.errors import TableError
 
 if TYPE_CHECKING:
@@ -73,6 +73,10 @@ class LeftOut:
             found.meta[KEPT] = True
             statement.meta[_DONE] = found
         return self.engine.run(found)
+
+    def run_aside(self, statement: exp.Expression) -> pa.Table:
+        """A statement about public things, without waiting for one that runs; if it names a private table, without those on the list."""
+        return run_aside(self.engine, self.without(statement))
 
     def without(self, statement: exp.Expression) -> exp.Expression:
         """The statement with an anti-join in the place of every private table."""

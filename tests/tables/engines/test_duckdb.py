@@ -334,7 +334,8 @@ def test_files_are_read_as_their_view_would_be(tmp_path: Path) -> None:
     statement = exp.select(exp.alias_(exp.Sum(this=exp.cast(exp.column("v", quoted=True), "DOUBLE")), "s")).from_(table)
     assert "read_parquet" in engine._written(statement)[0].lower() and "TRY_CAST" not in engine._written(statement)[0]
     assert engine.run(statement).to_pydict() == {"s": [4.0]}
-    engine._connection.execute('DROP VIEW "the ""table"""')
+    for connection in (engine._connection, engine._beside):
+        connection.execute('DROP VIEW "the ""table"""')
     engine.register('the "table"', pa.table({"v": ["1", "x", None]}))
     assert "TRY_CAST" in engine._written(statement)[0]
     assert engine.run(statement).to_pydict() == {"s": [1.0]}

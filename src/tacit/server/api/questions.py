@@ -136,10 +136,15 @@ async def waited(service: Service, caller: Caller, question: str, seconds: float
     while True:
         # a thousand who watch look every few seconds: a thread for each look would be all that the process does
         row = questions.at_once(caller, question)
+        quick = row is not None
         if row is None:
             row = await run_in_threadpool(questions.row, caller, question)
-        if questions.seen(row) or now() >= until or (changed and row["state"] not in (changed, "running", "stored", "lost")):
-            return await run_in_threadpool(questions.view, row, answer=row["person"] == caller.person)
+        if questions.seen(row) or now() >= until or (changed and questions.shown(row) != changed):
+            own = row["person"] == caller.person
+            first = questions.drawn(row) if quick else None
+            if first is not None:  # without a thread: an answer leaves at its time, however busy threads are
+                return questions.view(row, answer=own, first=first)
+            return await run_in_threadpool(questions.view, row, answer=own)
         await asyncio.sleep(max(0.001, min(questions.next_look(row, now()), until) - now()))
 
 

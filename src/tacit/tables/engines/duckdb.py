@@ -1,6 +1,7 @@
 """DuckDB, embedded: the default engine. Files and data frames are read in place.
 
 A database file is opened read-only, no extension is downloaded, Python variables cannot be named in a statement, and instants are in UTC.
+What is public (names, types, public tables) is asked by a connection of its own, which waits for no statement about rows.
 
 >>> import pyarrow as pa
 >>> engine = DuckDB()
@@ -25,8 +26,8 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import duckdb
@@ -86,10 +87,15 @@ class DuckDB:
         place = os.fspath(path)
         self._file = place != ":memory:"  # files and frames that are read in place have no collations
         self._connection = _connected(place, settings)
+        # Types and names are asked beside the statement that runs: whoever had to wait for it would know how long the rows took.
+        self._beside = self._connection.cursor()
         # DuckDB rounds a cast to whole numbers half to even; statements floor before they cast, so that no engine's habit matters.
-        self._connection.execute("SET TimeZone = 'UTC'")
-        self._connection.execute("SET enable_progress_bar = false")  # it would write to the standard output of whoever asks
-        self._lock = threading.Lock()
+        for connection in (self._connection, self._beside):
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET enable_progress_bar = false")  # it would write to the standard output of whoever asks
+        # The second is never held while the first is waited for.
+        self._lock, self._beside_lock = threading.Lock(), threading.Lock()
+        self._pending: dict[str, object] = {}
         self._lists: dict[str, str] = {}
         self._held: list[Any] = []
         self._types: dict[str, dict[str, str]] = {}
@@ -100,11 +106,33 @@ class DuckDB:
         if isinstance(data, (pa.Table, pa.RecordBatch)):
             _check(name, data)
         stored = f"{RAW}{name}" if readings else name
-        with self._lock:
+        with self._beside_lock:
             self._forget(name)
-            self._connection.register(stored, data)
+            self._beside.register(stored, data)
+            self._pending[stored] = data
+        # A statement that runs is not waited for: whatever comes after it registers the table first.
+        if self._lock.acquire(blocking=False):
+            try:
+                self._catch_up()
+            finally:
+                self._lock.release()
         if readings:
             self._view(name, self._converted(_name(stored), readings))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """The connection for rows, with every table that was registered while a statement ran."""
+        with self._lock:
+            self._catch_up()
+            yield
+
+    def _catch_up(self) -> None:
+        while self._pending:
+            with self._beside_lock:
+                name = next(iter(self._pending), None)
+                data = None if name is None else self._pending.pop(name)
+            if name is not None:
+                self._connection.register(name, data)
 
     def parquet(self, name: str, paths: Sequence[str], readings: Mapping[str, ColumnReading] | None = None) -> None:
         """Make Parquet files, or globs of them, readable under a name. Their types are in their headers."""
@@ -123,8 +151,8 @@ class DuckDB:
     def _converted(self, scan: str, readings: Mapping[str, ColumnReading]) -> str:
         """A query of what is scanned, with columns read as declared. A format is for texts: what is stored as a date is one."""
         rows: list[Any] = []
-        with self._lock, suppress(duckdb.Error):
-            rows = self._connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
+        with self._beside_lock, suppress(duckdb.Error):
+            rows = self._beside.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
         natives = {str(row[0]): str(row[1]) for row in rows}
         kinds = {name: kind_of(duckdb_type(native)) for name, native in natives.items()}
         for column, reading in readings.items():
@@ -158,9 +186,10 @@ class DuckDB:
 
     def _view(self, name: str, query: str) -> None:
         made = False
-        with self._lock, suppress(duckdb.Error):
+        with self._alone(), self._beside_lock, suppress(duckdb.Error):
             self._forget(name)
-            self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {_name(name)} AS {query}")
+            for connection in (self._connection, self._beside):  # what is temporary is seen by its own connection alone
+                connection.execute(f"CREATE OR REPLACE TEMP VIEW {_name(name)} AS {query}")
             made = True
         if not made:
             raise EngineError(f"DuckDB cannot read {name!r}: the file is missing, or not in the format its name says")
@@ -185,11 +214,21 @@ class DuckDB:
         text, lists = self._written(statement)
         kept = statement.meta.get(KEPT)
         found: pa.Table | None = None
-        with self._lock, suppress(Exception):
+        with self._alone(), suppress(Exception):
             self._list(lists)
             found = kept.answered() if isinstance(kept, _Written) else _fetched(self._connection, text)
         if found is None:
             # The engine's words may quote a row, so they stop here, and no exception is chained to this one.
+            raise EngineError(code="statement-failed", engine="DuckDB")
+        return found
+
+    def run_aside(self, statement: exp.Expression) -> pa.Table:
+        """The result of a statement about public things, without waiting for one that runs."""
+        text = self.prepare(statement).sql(dialect=self.dialect)
+        found: pa.Table | None = None
+        with self._beside_lock, suppress(Exception):
+            found = _fetched(self._beside, text)
+        if found is None:
             raise EngineError(code="statement-failed", engine="DuckDB")
         return found
 
@@ -226,8 +265,8 @@ class DuckDB:
         query = exp.Select(expressions=[exp.Star()]).from_(relation.copy(), copy=False)
         text = self.prepare(query).sql(dialect=self.dialect)
         rows: list[Any] | None = None
-        with self._lock, suppress(duckdb.Error):
-            rows = self._connection.execute(f"DESCRIBE {text}").fetchall()
+        with self._beside_lock, suppress(duckdb.Error):
+            rows = self._beside.execute(f"DESCRIBE {text}").fetchall()
         if rows is None:
             raise EngineError("DuckDB knows no such table or column; check the names")
         found = {str(row[0]): duckdb_type(str(row[1])) for row in rows}
@@ -235,7 +274,7 @@ class DuckDB:
             found |= dict.fromkeys(may_fail(relation, lambda table: self._behind(table, made)), COMPUTED)
         texts = [name for name, kind in found.items() if kind == "VARCHAR"]
         if self._file and texts and isinstance(relation, exp.Table):
-            alike = self.run(collation_probe(relation, texts)).to_pylist()[0]
+            alike = self.run_aside(collation_probe(relation, texts)).to_pylist()[0]
             refuse_collated([name for name in texts if alike[name]], relation.name)
         if isinstance(relation, exp.Table) and relation.args.get("db") is None and isinstance(relation.this, exp.Identifier):
             self._types[relation.name] = found
@@ -243,8 +282,8 @@ class DuckDB:
 
     def tables(self) -> list[str]:
         """The names of all tables and views."""
-        with self._lock:
-            rows = self._connection.execute("SELECT table_name FROM information_schema.tables ORDER BY 1").fetchall()
+        with self._beside_lock:
+            rows = self._beside.execute("SELECT table_name FROM information_schema.tables ORDER BY 1").fetchall()
         return [str(row[0]) for row in rows if not str(row[0]).startswith(LISTED)]
 
     def content(self, table: str) -> tuple[str, int]:
@@ -263,7 +302,7 @@ class DuckDB:
             f"FROM (SELECT {numbers} FROM (SELECT {texts} FROM {_name(table)})))"
         )
         found: tuple[Any, ...] | None = None
-        with self._lock, suppress(duckdb.Error):
+        with self._alone(), suppress(duckdb.Error):
             found = self._connection.execute(text).fetchone()
         if found is None:
             raise EngineError(code="statement-failed", engine="DuckDB")
@@ -276,7 +315,7 @@ class DuckDB:
     def looked_at(self, text: str) -> list[tuple[Any, ...]]:
         """The rows of a query in DuckDB's own words. They are the data's own: only for the eyes of the curator, who has them anyway."""
         found: list[tuple[Any, ...]] | None = None
-        with self._lock, suppress(duckdb.Error):
+        with self._alone(), suppress(duckdb.Error):
             found = self._connection.execute(text).fetchall()
         if found is None:
             raise EngineError(code="statement-failed", engine="DuckDB")
@@ -284,8 +323,8 @@ class DuckDB:
 
     def _described(self, table: str) -> dict[str, str]:
         rows: list[Any] | None = None
-        with self._lock, suppress(duckdb.Error):
-            rows = self._connection.execute(f"DESCRIBE SELECT * FROM {_name(table)}").fetchall()
+        with self._beside_lock, suppress(duckdb.Error):
+            rows = self._beside.execute(f"DESCRIBE SELECT * FROM {_name(table)}").fetchall()
         if rows is None:
             raise EngineError("DuckDB knows no such table or column; check the names")
         return {str(row[0]): duckdb_type(str(row[1])) for row in rows}
@@ -295,8 +334,8 @@ class DuckDB:
         columns cannot fail."""
         views = "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal AND NOT temporary"
         tables = "SELECT table_name, sql FROM duckdb_tables() WHERE NOT internal AND NOT temporary AND contains(upper(sql), 'GENERATED')"
-        with self._lock:
-            rows = self._connection.execute(f"{views} UNION ALL {tables}").fetchall()
+        with self._beside_lock:
+            rows = self._beside.execute(f"{views} UNION ALL {tables}").fetchall()
         return {str(name).casefold(): str(text) for name, text in rows}
 
     def _behind(self, table: exp.Table, definitions: dict[str, str]) -> Behind:
@@ -316,8 +355,8 @@ class DuckDB:
 
     def bases(self, table: str) -> list[str]:
         """The tables that a view is made of, through other views; of a table, itself. One that reads anything else is refused."""
-        with self._lock:
-            views = dict(self._connection.execute("SELECT view_name, sql FROM duckdb_views() WHERE NOT internal").fetchall())
+        with self._beside_lock:
+            views = dict(self._beside.execute("SELECT view_name, sql FROM duckdb_views() WHERE NOT internal").fetchall())
         found, open_ = dict[str, None](), [table]
         known = {name.casefold(): name for name in self.tables()}
         while open_:
@@ -375,7 +414,8 @@ class DuckDB:
 
     def close(self) -> None:
         """Let go of files and memory."""
-        with self._lock:
+        with self._lock, self._beside_lock:
+            self._beside.close()
             self._connection.close()
         for held in self._held:
             held.close()

@@ -92,7 +92,7 @@ class Engine(Protocol):
         """The statement's result; only aggregates are ever asked for. Raises `EngineError` without the engine's own words."""
 
     def columns(self, relation: exp.Expression) -> dict[str, str]:
-        """The public schema of a relation, name to SQL type, without reading a row."""
+        """The public schema of a relation, name to SQL type, without reading a row or waiting for a statement that runs."""
 
     def shuffle_key(self, salt: int, values: list[exp.Expression]) -> exp.Expression:
         """An expression to order by that is a pseudorandom function of the values, keyed by the salt."""
@@ -111,6 +111,16 @@ class Draw(Protocol):
 def draw_of(engine: Engine) -> Draw | None:
     """The engine's own way to draw; None where it has none, or is asked to choose as all engines do."""
     return None if getattr(engine, "portable", False) else getattr(engine, "drawn", None)
+
+
+def run_aside(engine: Engine, statement: exp.Expression) -> pa.Table:
+    """The result of a statement about public things alone, beside a statement about rows that may run meanwhile.
+
+    Planning and prices ask in this way: if they waited for the statement of another, they would tell how long its rows took. An
+    engine that has no such way of its own is asked by `run`; it must not make a statement wait for another then.
+    """
+    found: pa.Table = getattr(engine, "run_aside", engine.run)(statement)
+    return found
 
 
 # --- statements that cannot fail on a row -------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """PostgreSQL: rows stay in the server, and only integers come back. Needs the extra `tacit[postgres]`.
 
-Every statement runs in a read-only transaction with a time limit, and is rolled back. PostgreSQL raises an error where others give
+Every statement runs in a read-only transaction with a time limit, and is rolled back. What is public (names, types, public tables) is
+asked by a connection of its own, which waits for no statement about rows. PostgreSQL raises an error where others give
 infinity, zero or NULL: a product too small or too large for a float, a text that is no number, a decimal beyond floats. `prepare`
 rules these out.
 
@@ -50,17 +51,26 @@ class Postgres:
         self.portable = portable
         self._timeout = timeout
         self._connection = _connected(url)
-        self._lock = threading.Lock()
+        # Types and names are asked beside the statement that runs: whoever had to wait for it would know how long the rows took.
+        self._beside = _connected(url)
+        self._lock, self._beside_lock = threading.Lock(), threading.Lock()
 
     def prepare(self, statement: exp.Expression) -> exp.Expression:
         """The statement in a form that no row can make fail."""
         return total(statement)
 
     def run(self, statement: exp.Expression) -> pa.Table:
+        return self._run(statement, self._connection, self._lock)
+
+    def run_aside(self, statement: exp.Expression) -> pa.Table:
+        """The result of a statement about public things, without waiting for one that runs."""
+        return self._run(statement, self._beside, self._beside_lock)
+
+    def _run(self, statement: exp.Expression, connection: psycopg.Connection[Any], lock: threading.Lock) -> pa.Table:
         text = self.prepare(statement).sql(dialect=self.dialect)
         found: pa.Table | None = None
         with suppress(Exception):
-            found = self._fetched(text)
+            found = self._fetched(text, connection, lock)
         if found is None:
             # The server's words may quote a row, so they stop here, and no exception is chained to this one.
             raise EngineError(code="statement-failed", engine="PostgreSQL")
@@ -73,19 +83,19 @@ class Postgres:
         query = exp.Select(expressions=[exp.Star()]).from_(relation.copy(), copy=False).limit(0, copy=False)
         found = self._described(self.prepare(query).sql(dialect=self.dialect)) | dict.fromkeys(computed, COMPUTED)
         texts = [name for name, kind in found.items() if kind in TEXTS]
-        if texts and self._connection.info.parameter_status("server_encoding") != "UTF8":
+        if texts and self._beside.info.parameter_status("server_encoding") != "UTF8":
             # Not every byte has a character in other encodings, and not every character bytes: a statement would fail on one of them.
             found |= dict.fromkeys(texts, OTHER_ENCODING)
             texts = []
         if texts and isinstance(relation, exp.Table):
-            alike = self.run(collation_probe(relation, texts)).to_pylist()[0]
+            alike = self.run_aside(collation_probe(relation, texts)).to_pylist()[0]
             refuse_collated([name for name in texts if alike[name]], relation.name)
         return found
 
     def _described(self, text: str) -> dict[str, str]:
         found: dict[str, str] | None = None
-        with suppress(Exception), self._lock, self._connection.transaction(force_rollback=True):
-            described = self._connection.execute(text.encode()).description or []
+        with suppress(Exception), self._beside_lock, self._beside.transaction(force_rollback=True):
+            described = self._beside.execute(text.encode()).description or []
             found = {column.name: postgres_type(column.type_code) for column in described}
         if found is None:
             raise EngineError("PostgreSQL knows no such table or column; check the names")
@@ -99,8 +109,8 @@ class Postgres:
         name = exp.Table(**{part: table.args[part].copy() for part in ("this", "db") if table.args.get(part) is not None})
         text = name.sql(dialect=self.dialect)
         rows: list[Any] | None = None
-        with suppress(Exception), self._lock, self._connection.transaction(force_rollback=True):
-            rows = self._connection.execute(_COMPUTED, (text,)).fetchall()
+        with suppress(Exception), self._beside_lock, self._beside.transaction(force_rollback=True):
+            rows = self._beside.execute(_COMPUTED, (text,)).fetchall()
         if not rows:
             raise EngineError("PostgreSQL knows no such table or column; check the names")
         if any(row[3] for row in rows):
@@ -124,9 +134,9 @@ class Postgres:
         named = exp.to_table(table, dialect=self.dialect) if "." in table else exp.to_table(table, quoted=True)
         name = named.sql(dialect=self.dialect)
         found: list[Any] | None = None
-        with self._lock, suppress(Exception), self._connection.transaction():
-            server = self._connection.execute(_SERVER).fetchone()
-            rows = self._connection.execute(_BEHIND, (name,)).fetchall()
+        with self._beside_lock, suppress(Exception), self._beside.transaction():
+            server = self._beside.execute(_SERVER).fetchone()
+            rows = self._beside.execute(_BEHIND, (name,)).fetchall()
             found = [f"{server[0] if server else ''}:{row[0]}" for row in rows]
         return sorted(found or [])
 
@@ -140,13 +150,14 @@ class Postgres:
         return exp.EQ(this=exp.cast(value, "DOUBLE"), expression=exp.cast(exp.Literal.string("NaN"), "DOUBLE"))
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connections."""
         self._connection.close()
+        self._beside.close()
 
-    def _fetched(self, text: str) -> pa.Table:
-        with self._lock, self._connection.transaction(force_rollback=True):
-            self._connection.execute(f"SET LOCAL statement_timeout = {max(1, int(1000 * self._timeout))}".encode())
-            cursor = self._connection.execute(text.encode())
+    def _fetched(self, text: str, connection: psycopg.Connection[Any], lock: threading.Lock) -> pa.Table:
+        with lock, connection.transaction(force_rollback=True):
+            connection.execute(f"SET LOCAL statement_timeout = {max(1, int(1000 * self._timeout))}".encode())
+            cursor = connection.execute(text.encode())
             names = [column.name for column in cursor.description or []]
             rows = cursor.fetchall()
         return pa.table([_array([row[i] for row in rows]) for i in range(len(names))], names=names)

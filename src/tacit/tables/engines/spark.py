@@ -57,6 +57,11 @@ VECTORS = "--add-modules=jdk.incubator.vector"
 WHOLE, LONGEST = 2**52, 2**63
 #: Where a Spark Connect server listens unless its address says otherwise, and how many seconds it has to answer.
 PORT, PATIENCE = 15002, 10.0
+#: Zones of sessions and levels of logs belong to all statements of a process: how many run, and what was there before the first of them.
+_TURN = threading.Lock()
+_ZONES: dict[int, tuple[int, str]] = {}
+_QUIET: list[bool] = []
+_BEFORE: list[tuple[bool, int]] = []
 
 
 class Spark:
@@ -76,7 +81,8 @@ class Spark:
         self.portable = portable
         self._own = session is None
         self.session = session if session is not None else _started(connect, options or {})
-        self._lock = threading.Lock()
+        # Types and names are asked beside the statement that runs: whoever had to wait for it would know how long the rows took.
+        self._lock, self._beside_lock = threading.Lock(), threading.Lock()
 
     def register(self, name: str, data: Any) -> None:
         """Make a Spark data frame, an Arrow table or a pandas frame readable under a name."""
@@ -88,9 +94,16 @@ class Spark:
         return prepared(statement, _total)
 
     def run(self, statement: exp.Expression) -> pa.Table:
+        return self._run(statement, self._lock)
+
+    def run_aside(self, statement: exp.Expression) -> pa.Table:
+        """The result of a statement about public things, without waiting for one that runs."""
+        return self._run(statement, self._beside_lock)
+
+    def _run(self, statement: exp.Expression, lock: threading.Lock) -> pa.Table:
         text = self._written(statement)
         found: pa.Table | None = None
-        with self._lock, _quiet(), suppress(Exception), self._in_utc():
+        with lock, _quiet(), suppress(Exception), self._in_utc():
             found = fetched(self.session, text)
         if found is None:
             # Spark's words may quote a row, so they stop here, and no exception is chained to this one.
@@ -105,21 +118,34 @@ class Spark:
 
     @contextmanager
     def _in_utc(self) -> Iterator[None]:
-        """A session that is handed in may have another zone, and yet another tomorrow: an instant must have one date, in one period."""
-        before = "UTC" if self._own else self.session.conf.get(ZONE)
-        if before != "UTC":
-            self.session.conf.set(ZONE, "UTC")
+        """A session that is handed in may have another zone, and yet another tomorrow: an instant must have one date, in one period.
+
+        The first statement changes the zone and the last that runs puts it back, so that none loses it to another.
+        """
+        if self._own:
+            yield
+            return
+        with _TURN:
+            running, before = _ZONES.get(id(self.session), (0, "UTC"))
+            now = self.session.conf.get(ZONE)
+            if now != "UTC":  # its owner may change it at any time
+                self.session.conf.set(ZONE, "UTC")
+            _ZONES[id(self.session)] = running + 1, before if now == "UTC" else now
         try:
             yield
         finally:
-            if before != "UTC":
-                self.session.conf.set(ZONE, before)
+            with _TURN:
+                running, before = _ZONES.pop(id(self.session))
+                if running > 1:
+                    _ZONES[id(self.session)] = running - 1, before
+                elif before != "UTC":
+                    self.session.conf.set(ZONE, before)
 
     def columns(self, relation: exp.Expression) -> dict[str, str]:
         query = exp.Select(expressions=[exp.Star()]).from_(relation.copy(), copy=False)
         text = self._written(query)
         fields: list[Any] | None = None
-        with self._lock, _quiet(), suppress(Exception):
+        with self._beside_lock, _quiet(), suppress(Exception):
             fields = list(self.session.sql(text).schema.fields)
         if fields is None:
             raise EngineError("Spark knows no such table or column; check the names")
@@ -133,7 +159,7 @@ class Spark:
         """The columns that Spark computes as it reads a frame or a view, by what may fail on a row. A frame whose rows
         depend on such a thing is refused."""
         judged: list[str] | None = None
-        with self._lock, _quiet(), suppress(Exception):
+        with self._beside_lock, _quiet(), suppress(Exception):
             frame = self.session.sql(text)
             # A Connect server hands out the text of its plan alone.
             judged = Plan(self.session._jvm).odd(frame._jdf.queryExecution().analyzed()) if hasattr(frame, "_jdf") else explained(frame)
@@ -222,13 +248,20 @@ def _quiet() -> Iterator[None]:
 
     # by its own class: were the plain one made under this name first, the client would fail at its own log line
     errors, words = PySparkLogger.getLogger("SQLQueryContextLogger"), logging.getLogger("py4j")
-    before, errors.disabled, level = errors.disabled, True, words.level
-    words.setLevel(logging.CRITICAL + 1)
+    with _TURN:
+        if not _BEFORE:
+            _BEFORE.append((errors.disabled, words.level))
+            errors.disabled = True
+            words.setLevel(logging.CRITICAL + 1)
+        _QUIET.append(True)
     try:
         yield
     finally:
-        errors.disabled = before
-        words.setLevel(level)
+        with _TURN:
+            _QUIET.pop()
+            if not _QUIET:
+                errors.disabled, level = _BEFORE.pop()
+                words.setLevel(level)
 
 
 def _started(connect: str | None, options: dict[str, str]) -> Any:
