@@ -14,7 +14,7 @@ from tacit.learning.linear.losses import logistic, multinomial
 from tacit.learning.linear.prior import Prior, agreed_length, class_shares, kept
 from tacit.learning.linear.pure import deviation
 from tacit.learning.linear.purse import Purse
-from tacit.learning.linear.tilted import CONSTANT, LENGTH, best_ridge, turns_wrongly
+from tacit.learning.linear.tilted import CONSTANT, LENGTH, bearable_noise, best_ridge, turns_wrongly
 from tacit.mechanisms import farthest
 from tacit.noise import test_mode
 
@@ -113,3 +113,25 @@ def test_a_fit_of_shares_alone_has_error_bars() -> None:
         model = LogisticRegression(epsilon=0.1, delta=0, bounds=(0, 1), classes=[0, 1]).fit(X, y)
     assert not model.coef_.any() and not model.coef_error_.any()
     assert model.intercept_error_[0] > 0 and model.error_kind_ == "first order"
+
+
+@pytest.mark.parametrize("larger", [0.53, 0.6, 0.76, 0.95])
+def test_bearable_noise_costs_what_it_may_by_simulation(larger: float) -> None:
+    """Scores that are the offset plus noise of the bearable deviation lose .01 of accuracy to the larger class: counted, not computed."""
+    deviation_allowed = bearable_noise(np.array([1 - larger, larger]))
+    generator, offset = np.random.default_rng(3), math.log(larger / (1 - larger))
+    turned = np.mean(offset + deviation_allowed * generator.normal(size=2_000_000) < 0)
+    assert turned * (2 * larger - 1) == pytest.approx(0.01, abs=4e-4)  # four deviations of the mean of two million
+    assert bearable_noise(np.array([0.1 * larger, 0.9 * larger, 1 - larger])) > 0
+
+
+def test_weak_signals_in_unequal_classes_and_long_rows_keep_the_floor() -> None:
+    """Rows beyond the cut are scored as they are: a fit that looks only at cut rows lost .05 here."""
+    generator = np.random.default_rng(4)
+    X = np.clip(generator.standard_t(1.5, (2500, 20)) * 0.05, -1, 1)
+    y = (generator.random(2500) < 0.76).astype(int)
+    scores = []
+    for seed in range(12):
+        with test_mode(seed):
+            scores.append(LogisticRegression(epsilon=1, delta=0, bounds=(-1, 1), classes=[0, 1]).fit(X, y).score(X, y))
+    assert np.mean(scores) >= y.mean() - 0.01

@@ -28,6 +28,7 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from tacit.accounting import Adjacency, Guarantee
 from tacit.learning.linear.error_bars import NoiseBar
@@ -56,7 +57,8 @@ LENGTH = 3.0  # a typical length of the parameters for rows in units of WIDE dev
 BEND = 0.15  # typical curvature of the logistic loss
 ROUND = 1e-12
 # a vote on the slope: its share at most, the noise of a count over the rows that is fine enough, and that is too much for a vote
-VOTE, TOLD, UNSURE = 0.08, 0.005, 0.02
+VOTE, TOLD, UNSURE = 0.08, 0.005, 0.05
+HARM = 0.01  # what the noise of a slope may be predicted to cost in accuracy
 TURNED = 3.0  # deviations by which people must be seen to be turned
 SOLVED = 1e-11  # of a gradient, for each row
 #: What is added for squared coefficients in public units, by the weights of the classes.
@@ -128,13 +130,37 @@ def tilted_minimum(
     if prior.few:
         reach = PROVED * float(np.linalg.norm(released))
         factor = min(factor, agreed_length(bounded @ released.T, codes, prior, reach, purse, weights))
-    if vote and turns_wrongly(factor * bounded @ released.T, codes, offset, purse, vote, weights):
+    noisy = left * math.sqrt(d / wide**2 + CONSTANT**2)  # the deviation that the tilt is predicted to leave in scores
+    factor = min(factor, bearable_noise(prior.shares) / noisy)
+    # the model is linear in the rows as they are, not in what was cut off them for the fit: so are the people counted
+    if vote and turns_wrongly(_scores(U, frame, wide, factor * released), codes, offset, purse, vote, weights):
         factor = 0.0
     held = factor * released
     coef = held[:, :-1] / wide / frame.spread
     level = offset + held[:, -1] * CONSTANT - coef @ frame.centre
     most = deviation(width) ** 2 * (outputs * width * (scale / ridge) ** 2 + output**2)
     return LinearFit(coef, level, scale, NoiseBar(most * np.eye(d + 1), "bound", gaussian=False))
+
+
+def _scores(U: Array, frame: Frame, wide: float, parameters: Array) -> Array:
+    """Scores around the offset of rows that are not cut."""
+    found: Array = frame.apply(U) / wide @ parameters[:, :-1].T + CONSTANT * parameters[:, -1]
+    return found
+
+
+def bearable_noise(shares: Array) -> float:
+    """The deviation of noise in a score that turns people away from the larger class at an expected cost of at most HARM in accuracy.
+
+    Where the two largest classes are a logarithm o of their odds apart, noise of deviation t turns a share Phi(-o / t) of people, and
+    each costs tanh(o / 2) on average. Classes that are nearly even bear any noise.
+
+    >>> [round(bearable_noise(np.array([1 - p, p])), 2) for p in (0.5, 0.505, 0.6, 0.76, 0.95)]
+    [inf, inf, 0.25, 0.56, 1.29]
+    """
+    second, first = np.sort(shares)[-2:]
+    apart = math.log(first / second)
+    cost = math.tanh(apart / 2)
+    return math.inf if cost <= 2 * HARM else apart / -float(ndtri(HARM / cost))
 
 
 def turns_wrongly(
