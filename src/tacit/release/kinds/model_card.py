@@ -110,7 +110,9 @@ def weights(planned: PlannedModel, result: TrainedModel) -> dict[str, bytes]:
         found[f"{name}.json"] = (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
     if "npz" in spec.save:
         buffer = io.BytesIO()
-        grown = {f"{part}_{i}": np.array(tree[part]) for i, tree in enumerate(result.trees) for part in ("input", "cut", "value")}
+        grown: dict[str, Any] = {
+            f"{part}_{i}": np.array(tree[part]) for i, tree in enumerate(result.trees) for part in ("input", "cut", "value")
+        }
         np.savez(buffer, **grown, weights=result.coef, intercept=np.array([result.intercept]), about=np.array(json.dumps(record)))
         found[f"{name}.npz"] = buffer.getvalue()
     if "onnx" in spec.save:
