@@ -8,7 +8,8 @@ which and why. One was: the lower end of the Rényi divergence of `Worst` had no
 on. Batches that are cut at random have a finite price (decision 0067), with a lower end for replacements too. The linear
 models of `tacit.learning` are fitted in stages under one price now (decision 0072), least squares only as far as little harm is
 predicted (0084), classifiers pay for their floor and fit twice where epsilon is large, products of rows are summed on a lattice of
-their factors (0081), and objective perturbation spends on its determinant what that costs. The figures of a release are
+their factors (0081), pure classifiers share their epsilon otherwise (0140),
+and objective perturbation spends on its determinant what that costs. The figures of a release are
 published with the digits that their intervals leave a meaning to, counts as whole numbers; what was drawn is the same.
 
 `test_before.py` makes the same comparison, but allows for what another processor may round differently.

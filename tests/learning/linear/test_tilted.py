@@ -14,7 +14,7 @@ from tacit.learning.linear.losses import logistic, multinomial
 from tacit.learning.linear.prior import Prior, agreed_length, class_shares, kept
 from tacit.learning.linear.pure import deviation
 from tacit.learning.linear.purse import Purse
-from tacit.learning.linear.tilted import CONSTANT, LENGTH, best_ridge
+from tacit.learning.linear.tilted import CONSTANT, LENGTH, bearable_noise, best_ridge, turns_wrongly
 from tacit.mechanisms import farthest
 from tacit.noise import test_mode
 
@@ -91,3 +91,47 @@ def test_a_slope_is_held_to_what_the_labels_bear_out(guarantee: Guarantee) -> No
         assert agreed_length(8 * s, codes, prior, 8.0, Purse.of(guarantee, AR)) == pytest.approx(longest / 8, rel=0.02)
         assert agreed_length(newton * s, codes, prior, newton, Purse.of(guarantee, AR)) == 1.0
         assert agreed_length(-8 * s, codes, prior, 8.0, Purse.of(guarantee, AR)) == 0.0
+
+
+@pytest.mark.parametrize("weights", [None, np.full(12_000, 0.5)])
+def test_a_slope_that_turns_people_and_puts_no_more_of_them_right_is_seen(weights: np.ndarray | None) -> None:
+    codes = np.tile([0, 1, 1], 4000)
+    sign = np.where(codes == 1, 1.0, -1.0)[:, None]
+    turned = np.where(np.arange(12_000) % 6 < 3, -2.0, 2.0)[:, None]  # both classes alike
+    # agrees, disagrees, turns half of each class, turns nobody
+    for scores, wrongly in ((3 * sign, False), (-3 * sign, True), (turned, True), (0.1 * sign, False)):
+        purse = Purse.of(Guarantee(epsilon=1, delta=0), AR)
+        with test_mode(5):
+            assert turns_wrongly(scores, codes, np.array([0.5]), purse, 0.5, weights) is wrongly
+        assert purse.left == 0.5
+
+
+def test_a_fit_of_shares_alone_has_error_bars() -> None:
+    """So little budget that only the classes are counted: no slope, an error for the intercept and none for the coefficients."""
+    X, y = np.zeros((40, 9)), np.tile([0, 1], 20)
+    with test_mode(2):
+        model = LogisticRegression(epsilon=0.1, delta=0, bounds=(0, 1), classes=[0, 1]).fit(X, y)
+    assert not model.coef_.any() and not model.coef_error_.any()
+    assert model.intercept_error_[0] > 0 and model.error_kind_ == "first order"
+
+
+@pytest.mark.parametrize("larger", [0.53, 0.6, 0.76, 0.95])
+def test_bearable_noise_costs_what_it_may_by_simulation(larger: float) -> None:
+    """Scores that are the offset plus noise of the bearable deviation lose .01 of accuracy to the larger class: counted, not computed."""
+    deviation_allowed = bearable_noise(np.array([1 - larger, larger]))
+    generator, offset = np.random.default_rng(3), math.log(larger / (1 - larger))
+    turned = np.mean(offset + deviation_allowed * generator.normal(size=2_000_000) < 0)
+    assert turned * (2 * larger - 1) == pytest.approx(0.01, abs=4e-4)  # four deviations of the mean of two million
+    assert bearable_noise(np.array([0.1 * larger, 0.9 * larger, 1 - larger])) > 0
+
+
+def test_weak_signals_in_unequal_classes_and_long_rows_keep_the_floor() -> None:
+    """Rows beyond the cut are scored as they are: a fit that looks only at cut rows lost .05 here."""
+    generator = np.random.default_rng(4)
+    X = np.clip(generator.standard_t(1.5, (2500, 20)) * 0.05, -1, 1)
+    y = (generator.random(2500) < 0.76).astype(int)
+    scores = []
+    for seed in range(12):
+        with test_mode(seed):
+            scores.append(LogisticRegression(epsilon=1, delta=0, bounds=(-1, 1), classes=[0, 1]).fit(X, y).score(X, y))
+    assert np.mean(scores) >= y.mean() - 0.01

@@ -16,13 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.learning.linear.error_bars import NoiseBar
 from tacit.learning.linear.purse import Purse
+from tacit.learning.linear.solvers import LinearFit
 
 Array = NDArray[np.float64]
 # shares of the purse: the first look; where there is little more to learn a second one, and a look at what was learned
-FIRST, FIRST_PURE, SECOND_PURE, CHECK_PURE = 0.03, 0.06, 0.35, 0.2
+FIRST, FIRST_PURE, CHECK_PURE = 0.03, 0.06, 0.12
 # what noise in the counts may cost in accuracy, the part of a deviation that it costs where that is most, and the ends of a second look
-FLOOR, WRONG, SECOND = 0.01, 0.17, (0.02, 0.5)
+FLOOR, FLOOR_PURE, WRONG, SECOND = 0.01, 0.009, 0.17, (0.02, 0.5)
 PROOF_PURE = 1.5  # deviations by which scores must agree with the labels
 LONGEST, SEEN = 2.0, 0.1  # Newton's steps that a slope may be long; the noise of a curvature, over the rows, that shows it
 WIDE, BEND = 2.0, 0.2  # the spread of scores at which a slope may be that long; a typical second derivative there
@@ -36,6 +38,7 @@ class Prior:
     shares: Array
     rows: float
     few: bool  # whether there is so little to learn that it has to be looked at
+    noise: float = 0.0  # the standard deviation of each count
 
     @classmethod
     def buy(
@@ -54,7 +57,7 @@ class Prior:
             again, other = purse.counts(codes[:, None], classes, second_share(n, purse, none), weights)
             counts = (counts / noise**2 + again / other**2) / (noise**-2 + other**-2)
             noise = (noise**-2 + other**-2) ** -0.5
-        return cls(class_shares(counts[0], noise), n, poor)
+        return cls(class_shares(counts[0], noise), n, poor, noise)
 
     def balanced(self) -> tuple[Prior, Array]:
         """The prior of classes that weigh the same, and the weight of each one's people; the rarest class has 1.
@@ -64,13 +67,26 @@ class Prior:
         (array([0.5, 0.5]), 50.0, array([0.3333, 1.    ]))
         """
         least, classes = float(self.shares.min()), len(self.shares)
-        return Prior(np.full(classes, 1 / classes), classes * least * self.rows, self.few), least / self.shares
+        return Prior(np.full(classes, 1 / classes), classes * least * self.rows, self.few, self.noise), least / self.shares
 
     @property
     def scores(self) -> Array:
         """The scores that stand for these shares: one for two classes, one a class otherwise."""
         logs = np.log(self.shares)
         return logs[1:] - logs[:1] if len(logs) == 2 else logs
+
+    def alone(self, features: int, *, gaussian: bool) -> LinearFit:
+        """A fit that has learned nothing but these shares: no slope, and the noise of the shares' logarithms, to first order.
+
+        >>> fit = Prior(np.array([0.75, 0.25]), 100.0, True, 3.0).alone(2, gaussian=True)
+        >>> fit.coef, fit.intercept.round(2), fit.bar.errors.round(3)
+        (array([[0., 0.]]), array([-1.1]), array([0.   , 0.   , 0.126]))
+        """
+        outputs, parts = len(self.scores), (self.noise / (self.rows * self.shares)) ** 2
+        covariance = np.zeros((features + 1, features + 1))
+        covariance[-1, -1] = parts.sum() if outputs == 1 else parts.max()
+        bar = NoiseBar(covariance, "first order", gaussian=gaussian)
+        return LinearFit(np.zeros((outputs, features)), self.scores, math.sqrt(covariance[-1, -1]), bar)
 
 
 def second_share(rows: float, purse: Purse, none: float) -> float:
@@ -81,10 +97,9 @@ def second_share(rows: float, purse: Purse, none: float) -> float:
     """
     if rows * purse.strength < none:
         return purse.left
-    if purse.pure:
-        return SECOND_PURE
     whole = WRONG * math.sqrt(2) * purse.count_noise(1, 1.0) / rows
-    return float(np.clip((whole / FLOOR) ** 2, *SECOND))
+    # pure noise falls with the share, Gaussian noise with its root
+    return float(np.clip(whole / FLOOR_PURE if purse.pure else (whole / FLOOR) ** 2, *SECOND))
 
 
 def agreed_length(

@@ -28,6 +28,7 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from tacit.accounting import Adjacency, Guarantee
 from tacit.learning.linear.error_bars import NoiseBar
@@ -45,15 +46,20 @@ __all__ = ["Adjacency", "Guarantee", "tilted_minimum"]
 
 Array = NDArray[np.float64]
 # shares of epsilon: centre and spread, and the distance to the exact minimiser; `Prior` has its own
-SPREAD, REST = 0.2, 0.02
+SPREAD, REST = 0.12, 0.02
 # n epsilon over d^1.5 below which there is nothing to learn but the classes; there is little; no spread is bought
 NONE, FEW, SQUARES = 2.0, 22.0, 30.0
 WIDE, MOST = 3.0, 0.4  # rows are cut at so many deviations at most; no deviation is above this part of the range times that many
+PROVED = 0.3  # scores are cut at this part of the parameters' length where they are compared with the labels
 CONSTANT = 0.5  # the constant coordinate beside coordinates in [-1, 1]
 FINE = 0.01  # the noise for the distance, as a part of the noise that the tilt leaves
 LENGTH = 3.0  # a typical length of the parameters for rows in units of WIDE deviations
 BEND = 0.15  # typical curvature of the logistic loss
 ROUND = 1e-12
+# a vote on the slope: its share at most, the noise of a count over the rows that is fine enough, and that is too much for a vote
+VOTE, TOLD, UNSURE = 0.08, 0.005, 0.05
+HARM = 0.01  # what the noise of a slope may be predicted to cost in accuracy
+TURNED = 3.0  # deviations by which people must be seen to be turned
 SOLVED = 1e-11  # of a gradient, for each row
 #: What is added for squared coefficients in public units, by the weights of the classes.
 Penalty = Callable[[Array], float]
@@ -87,7 +93,7 @@ def tilted_minimum(
         prior, factors = prior.balanced()
         weights = (np.ones(len(codes)) if weights is None else weights) * factors[np.maximum(codes, 0)]
     if purse.left <= 0:
-        return LinearFit(np.zeros((outputs, d)), prior.scores, 0.0)
+        return prior.alone(d, gaussian=False)
     n, budget = prior.rows, prior.rows * purse.strength / d**1.5
     wide = float(np.clip(0.5 * budget**0.25, 1.0, WIDE))
     frame = Frame.buy(U, purse, n, SPREAD, most=min(MOST * wide, 1.0), squares=budget >= SQUARES, weights=weights)
@@ -96,7 +102,11 @@ def tilted_minimum(
     offset = prior.scores
     moved = _moved(loss, offset, weights)
     rest = purse.take(REST)
-    main = purse.take(purse.left - (CHECK_PURE if prior.few else 0.0))
+    # how many people a slope puts right: bought where that can be told from noise, and no finer than it matters
+    vote = min(VOTE, purse.box_noise(2, 1.0) / (TOLD * n))
+    if purse.box_noise(2, vote) > UNSURE * n:
+        vote = 0.0
+    main = purse.take(purse.left - vote - (CHECK_PURE if prior.few else 0.0))
     ridge, determinant = best_ridge(loss, main, BEND * n / wide**2, d, outputs, purse.adjacency)
     change = farthest(loss.total_slope(outputs), purse.adjacency)
     scale = (change + outputs * float(TILT_STEP)) / (main - determinant) * (1 + ROUND)
@@ -116,16 +126,59 @@ def tilted_minimum(
     theta = minimise_scores(moved, bounded, np.where(known, codes, 0).astype(np.float64), ridge=ridges, tilt=tilt, distance=distance)
     point = round_to_lattice(theta.ravel(), STEP, bounds=(-LARGEST, LARGEST))
     released = from_lattice(point + drawn(output, STEP), STEP).reshape(outputs, width)
+    factor = kept(float((released**2).sum()), released.size * left**2, released.size)
     if prior.few:
-        reach = 0.5 * float(np.linalg.norm(released))
-        factor = agreed_length(bounded @ released.T, codes, prior, reach, purse, weights)
-    else:
-        factor = kept(float((released**2).sum()), released.size * left**2, released.size)
+        reach = PROVED * float(np.linalg.norm(released))
+        factor = min(factor, agreed_length(bounded @ released.T, codes, prior, reach, purse, weights))
+    noisy = left * math.sqrt(d / wide**2 + CONSTANT**2)  # the deviation that the tilt is predicted to leave in scores
+    factor = min(factor, bearable_noise(prior.shares) / noisy)
+    # the model is linear in the rows as they are, not in what was cut off them for the fit: so are the people counted
+    if vote and turns_wrongly(_scores(U, frame, wide, factor * released), codes, offset, purse, vote, weights):
+        factor = 0.0
     held = factor * released
     coef = held[:, :-1] / wide / frame.spread
     level = offset + held[:, -1] * CONSTANT - coef @ frame.centre
     most = deviation(width) ** 2 * (outputs * width * (scale / ridge) ** 2 + output**2)
     return LinearFit(coef, level, scale, NoiseBar(most * np.eye(d + 1), "bound", gaussian=False))
+
+
+def _scores(U: Array, frame: Frame, wide: float, parameters: Array) -> Array:
+    """Scores around the offset of rows that are not cut."""
+    found: Array = frame.apply(U) / wide @ parameters[:, :-1].T + CONSTANT * parameters[:, -1]
+    return found
+
+
+def bearable_noise(shares: Array) -> float:
+    """The deviation of noise in a score that turns people away from the larger class at an expected cost of at most HARM in accuracy.
+
+    Where the two largest classes are a logarithm o of their odds apart, noise of deviation t turns a share Phi(-o / t) of people, and
+    each costs tanh(o / 2) on average. Classes that are nearly even bear any noise.
+
+    >>> [round(bearable_noise(np.array([1 - p, p])), 2) for p in (0.5, 0.505, 0.6, 0.76, 0.95)]
+    [inf, inf, 0.25, 0.56, 1.29]
+    """
+    second, first = np.sort(shares)[-2:]
+    apart = math.log(first / second)
+    cost = math.tanh(apart / 2)
+    return math.inf if cost <= 2 * HARM else apart / -float(ndtri(HARM / cost))
+
+
+def turns_wrongly(
+    scores: Array, codes: NDArray[np.int64], offset: Array, purse: Purse, share: float, weights: Array | None
+) -> bool:
+    """Whether a slope turns people away from the larger class without putting more of them right, by two noisy counts.
+
+    Where hardly anyone is turned, as with a rare class, the slope does no harm, and the probabilities may need it.
+    """
+
+    def places(found: Array) -> NDArray[np.int64]:
+        return (found[:, 0] > 0).astype(np.int64) if found.shape[1] == 1 else found.argmax(axis=1)
+
+    with_slope, without = places(scores + offset), places(np.broadcast_to(offset, scores.shape))
+    ahead = (with_slope == codes).astype(np.float64) - (without == codes)
+    counted = np.column_stack([ahead, (with_slope != without) & (codes >= 0)])
+    (right, turned), noise = purse.box_sum(counted if weights is None else counted * weights[:, None], share)
+    return bool(right <= 0 and turned > TURNED * noise)
 
 
 def best_ridge(loss: Loss, epsilon: float, curvature: float, features: int, outputs: int, adjacency: Adjacency) -> tuple[float, float]:

@@ -40,7 +40,7 @@ from tacit.fairness import Calibration, Correction, Groups, PrivateRates, correc
 from tacit.mechanisms import NoisySums
 from tacit.release.errors import JobError
 from tacit.release.job_parts import ColumnSpec, Number, OutputSpec, Scalar
-from tacit.release.kinds import Notice, Portion, Record, fields, model_card
+from tacit.release.kinds import Notice, Portion, Record, fields, model_card, model_trees
 from tacit.release.page import plain
 from tacit.tables import Desk
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 PRODUCT = "Model"
 Array = NDArray[np.float64]
 #: Classifiers give a score in [0, 1], regressors a number within the label's bounds.
-CLASSIFIERS, REGRESSORS = ("LogisticRegression",), ("LinearRegression", "Ridge")
+CLASSIFIERS = ("LogisticRegression", *model_trees.CLASSIFIERS)
 EVERYONE = Groups((("all", ("all",)),))
 #: Made-up people that the attacked fits are about: few, so that one of them shows.
 MADE_UP = 60
@@ -69,7 +69,11 @@ class ModelSpec(OutputSpec):
     """
 
     source: str
-    estimator: Literal["LogisticRegression", "LinearRegression", "Ridge"]
+    estimator: Literal[
+        "LogisticRegression", "LinearRegression", "Ridge",
+        "DecisionTreeClassifier", "RandomForestClassifier", "GradientBoostingClassifier",
+        "DecisionTreeRegressor", "RandomForestRegressor", "GradientBoostingRegressor",
+    ]  # fmt: skip
     label: str
     positive: Scalar = None
     within: Number | None = None
@@ -101,6 +105,8 @@ class ModelSpec(OutputSpec):
             raise ValueError("within must be greater than 0")
         if self.gap is not None and not (self.classifies and self.groups and 0 <= exact("gap", self.gap) < 1):
             raise ValueError("gap is how far the rates of a classifier's groups may differ: from 0 to below 1, with groups declared")
+        if self.grows and set(self.save) - {"json", "npz"}:
+            raise ValueError("trees are saved as json or npz; the file says how they are used")
         for name in ("features", "groups", "save"):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
                 raise ValueError(f"{name} lists something twice")
@@ -112,6 +118,11 @@ class ModelSpec(OutputSpec):
     def classifies(self) -> bool:
         """Whether the estimator scores a label, and does not predict a number."""
         return self.estimator in CLASSIFIERS
+
+    @property
+    def grows(self) -> bool:
+        """Whether the model is made of trees, and has no weights."""
+        return self.estimator in model_trees.TREES
 
 
 Block = ModelSpec
@@ -289,10 +300,15 @@ def _estimator(output: ModelOutput, spend: Guarantee) -> Any:
 
     spec, columns = output.spec, output.columns
     terms: dict[str, Any] = {
-        "guarantee": spend, "adjacency": output.desk.unit.adjacency.value, "n_public": output.training_people,
-        # A column of numbers and the numbers of one category all lie in [0, 1], so no row is longer.
-        "data_norm": math.sqrt(len(columns)),
+        "guarantee": spend, "adjacency": output.desk.unit.adjacency.value,
     }  # fmt: skip
+    if not spec.estimator.startswith("GradientBoosting"):  # boosting plans nothing by a number of rows
+        terms["n_public"] = output.training_people
+    if spec.grows:
+        terms["bounds"] = (0.0, 1.0)
+    else:
+        # A column of numbers and the numbers of one category all lie in [0, 1], so no row is longer.
+        terms["data_norm"] = math.sqrt(len(columns))
     if spec.classifies:
         terms["classes"] = [0, 1]
     else:
@@ -441,9 +457,11 @@ def draw(planned: PlannedModel) -> Record:
     found = attacked(planned)
     if model.event_ != planned.training:  # a fit that costs something else than was paid for is not released
         raise RuntimeError("the fit has another price than its plan")
+    start, trees = model_trees.tree_form(model) if planned.spec.grows else (float(np.ravel(model.intercept_)[0]), [])
     return {
-        "coef": [plain(float(value)) for value in np.ravel(model.coef_)],
-        "intercept": plain(float(np.ravel(model.intercept_)[0])),
+        "coef": [] if planned.spec.grows else [plain(float(value)) for value in np.ravel(model.coef_)],
+        "intercept": plain(start),
+        **({"trees": trees} if planned.spec.grows else {}),
         "counts": planned.evaluation.add(counts).tolist(),
         "attack": found,
     }
@@ -499,7 +517,7 @@ def attacked(planned: PlannedModel) -> Record:
         count = MADE_UP + 1 if world or planned.adjacency is Adjacency.REPLACE_ONE else MADE_UP
         for run in range(scores.shape[1]):
             model = planned.estimator().fit(X[:count], label[:count].astype(np.int64) if spec.classifies else label[:count])
-            scores[world, run] = float(np.ravel(model.coef_) @ target + np.ravel(model.intercept_)[0])
+            scores[world, run] = _score(planned, model, target)
     claim = Claim.of(planned.portion.spend, adjacency=planned.adjacency)
     delta = claim.delta
     scores = np.nan_to_num(scores, nan=0.0, posinf=1e300, neginf=-1e300)
@@ -518,6 +536,14 @@ def attacked(planned: PlannedModel) -> Record:
     }
 
 
+def _score(planned: PlannedModel, model: Any, row: Array) -> float:
+    """What a fitted estimator makes of one row of inputs, before a link."""
+    if planned.spec.grows:
+        start, trees = model_trees.tree_form(model)
+        return float(model_trees.summed(start, trees, row[None])[0])
+    return float(np.ravel(model.coef_) @ row + np.ravel(model.intercept_)[0])
+
+
 # --- what was drawn ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -532,9 +558,12 @@ class TrainedModel:
     attack: Record
     private: bool
     correction: Correction | None = None  # of a classifier that must know the group in use
+    trees: tuple[Record, ...] = ()  # instead of weights
+
 
     def __repr__(self) -> str:
-        return f"a model of {len(self.coef)} numbers, measured on {self.calibration.groups.size} groups"
+        made = f"{len(self.trees)} trees" if self.trees else f"{len(self.coef)} numbers"
+        return f"a model of {made}, measured on {self.calibration.groups.size} groups"
 
 
 def result(planned: PlannedModel, drawn: Record, private: bool, entry: int | None) -> TrainedModel:
@@ -552,15 +581,20 @@ def result(planned: PlannedModel, drawn: Record, private: bool, entry: int | Non
             correction = correct(table, gap=float(exact("gap", planned.spec.gap)))
     coef = np.array([math.nan if value is None else value for value in drawn["coef"]], dtype=np.float64)
     intercept = math.nan if drawn["intercept"] is None else float(drawn["intercept"])
-    return TrainedModel(coef, intercept, calibration, rates, drawn["attack"], private, correction)
+    trees = tuple(drawn.get("trees", ()))
+    return TrainedModel(coef, intercept, calibration, rates, drawn["attack"], private, correction, trees)
 
 
 def checks(planned: PlannedModel, result: TrainedModel) -> list[tuple[str, bool]]:
     """Soundness of what was released; no data."""
     finite = bool(np.isfinite(result.coef).all()) and math.isfinite(result.intercept)
+    if planned.spec.grows:
+        shape = ("every tree is full, with finite values", bool(result.trees) and model_trees.sound(result.trees, len(planned.inputs)))
+    else:
+        shape = ("there is a weight for every input", len(result.coef) == len(planned.inputs))
     return [
         ("every weight is a finite number", finite),
-        ("there is a weight for every input", len(result.coef) == len(planned.inputs)),
+        shape,
         ("the attack stays below the price", not result.attack["broken"]),
     ]
 

@@ -21,7 +21,7 @@ import numpy as np
 from tacit.exact import exact
 from tacit.fairness import RateEstimate, corrected_gap, group_words
 from tacit.release import page as pictures
-from tacit.release.kinds import Record, fields
+from tacit.release.kinds import Record, fields, model_trees
 from tacit.release.kinds.model_onnx import onnx_file
 from tacit.release.page import plain, template
 from tacit.tables import MARK
@@ -64,6 +64,12 @@ def weights_record(planned: PlannedModel, result: TrainedModel) -> Record:
         "intercept": plain(result.intercept),
         "how": f"{CLASSIFIER if spec.classifies else REGRESSOR}; {INPUTS}",
     }
+    if spec.grows:
+        del found["weights"]
+        link = model_trees.CLASSIFIER if spec.classifies else model_trees.REGRESSOR
+        found |= {"trees": list(result.trees), "how": f"{link}; {model_trees.HOW}; {INPUTS}"}
+        if output.range is not None:
+            found["label_bounds"] = list(output.range)
     if spec.classifies:
         found |= {"other": str(output.labels[0]), "positive": str(output.labels[1])}
     if result.correction is not None:
@@ -104,7 +110,10 @@ def weights(planned: PlannedModel, result: TrainedModel) -> dict[str, bytes]:
         found[f"{name}.json"] = (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
     if "npz" in spec.save:
         buffer = io.BytesIO()
-        np.savez(buffer, weights=result.coef, intercept=np.array([result.intercept]), about=np.array(json.dumps(record)))
+        grown: dict[str, Any] = {
+            f"{part}_{i}": np.array(tree[part]) for i, tree in enumerate(result.trees) for part in ("input", "cut", "value")
+        }
+        np.savez(buffer, **grown, weights=result.coef, intercept=np.array([result.intercept]), about=np.array(json.dumps(record)))
         found[f"{name}.npz"] = buffer.getvalue()
     if "onnx" in spec.save:
         about = {"price": planned.portion.spend.words, "event": repr(planned.event)}
@@ -190,6 +199,9 @@ def described(planned: PlannedModel, result: TrainedModel | None) -> Record:
     found["weights"] = [plain(float(value)) for value in result.coef]
     found["intercept"] = plain(result.intercept)
     found["attack"] = result.attack
+    if result.trees:
+        leaves = sum(len(tree["value"]) for tree in result.trees)
+        found["notes"].append(f"The model adds up {len(result.trees)} trees with {leaves} leaves in all; the file of weights has them.")
     if not result.private:
         found["notes"].insert(0, "NOT PRIVATE: drawn in test mode.")
     return found
