@@ -188,27 +188,34 @@ class Cost:
 
     def _both(
         self,
-        ask: Callable[[list[tuple[Pair, int]]], Bound],
+        ask: Callable[..., Bound],
         *,
         lower: bool = False,
+        joint: bool = False,
         settled: Callable[[list[tuple[Pair, int]], float], bool] | None = None,
     ) -> Bound:
-        """The worse of the two directions; the second is not computed where it surely lies below the first's lower end (`settled`)."""
+        """The worse of the two directions; the second is not computed where it surely lies below the first's lower end (`settled`).
+
+        `joint` takes the lower ends from the pairs that are attained, in the same computation.
+        """
         remove, add = self._directions(lower)
-        first = ask(remove)
+        low = self._directions(lower=True) if joint else None
+        first = ask(remove) if low is None else ask(remove, low[0])
         if _symmetric(remove) or (settled is not None and settled(add, first.lower)):
             return first
-        return first.worst(ask(add))
+        return first.worst(ask(add) if low is None else ask(add, low[1]))
 
     def _solve(
         self,
-        ask: Callable[[list[tuple[Pair, int]]], Bound],
+        ask: Callable[..., Bound],
         settled: Callable[[list[tuple[Pair, int]], float], bool],
         converted: Callable[[], float],
     ) -> Bound:
         """A bracket from pairs, or from Rényi curves above and attained pairs below where only curves are known."""
         if not self.parts.renyi and all(s.floor is None for s in self.parts.steps):
             return self._both(ask, settled=settled)
+        if not self.parts.renyi and not self._concentrates() and all(s.floor is None or s.floor[0].close for s in self.parts.steps):
+            return self._both(ask, joint=True, settled=settled)
         if self.parts.renyi:
             upper, method = converted(), "Rényi divergence, improved conversion"
         else:
@@ -234,7 +241,7 @@ class Cost:
             return epsilon_from_curve(renyi_curve(self.parts), delta) if delta else math.inf
 
         return self._solve(
-            lambda d: compose.epsilon(d, delta, tolerance=self._tolerance()),
+            lambda d, low=None: compose.epsilon(d, delta, tolerance=self._tolerance(), below=low),
             lambda d, floor: compose.settled(d, delta, floor),
             converted,
         )
@@ -264,7 +271,7 @@ class Cost:
                 if rest < 1e-9:
                     return Bound(min(1 - rest, math.nextafter(1.0, 0.0)), 1.0, "Chernoff bound")
             found = self._solve(
-                lambda d: compose.delta(d, epsilon, tolerance=tolerance),
+                lambda d, low=None: compose.delta(d, epsilon, tolerance=tolerance, below=low),
                 lambda d, floor: compose.delta_cap(d, epsilon) <= floor,
                 converted,
             )
