@@ -33,6 +33,7 @@ from tacit.errors import AccountingError, ParameterError, UnsupportedError
 from tacit.parameters import number, probability
 
 _RARE = 1e-9  # batches that are cut this seldom, against delta, may as well be disclosed
+_CLOSE = 1e-6  # a bracket this narrow, relatively, is not made narrower by another bound
 _ROUGH = 1e-4  # how narrow, relatively, the deltas are to be from which mu is read
 
 
@@ -125,7 +126,7 @@ class Cost:
             return self._with_leak(delta) if self.parts.leak else self._epsilon(delta)
         leak = self._uncut.parts.leak
         rare = self._uncut._with_leak(delta) if 0 < leak < delta else None
-        if rare is not None and (leak <= _RARE * delta or rare.upper == 0):
+        if rare is not None and (leak <= _RARE * delta or rare.width <= _CLOSE * rare.upper):
             return rare
         own = self._epsilon(delta)
         if rare is None:
@@ -170,9 +171,13 @@ class Cost:
     def _delta_within(self, epsilon: float, tolerance: float) -> Bound:
         if (epsilon, tolerance) not in self._known:
             with _in_range():
-                own = self._delta(epsilon, tolerance)
-                rare = own if self._uncut is None else self._uncut._delta(epsilon, tolerance)
-                self._known[epsilon, tolerance] = rare if rare.upper < own.upper else own
+                rare = None if self._uncut is None else self._uncut._delta(epsilon, tolerance)
+                if rare is not None and self._uncut is not None and self._uncut.parts.leak <= _RARE * rare.lower:
+                    found = rare
+                else:
+                    own = self._delta(epsilon, tolerance)
+                    found = own if rare is None or own.upper <= rare.upper else rare
+                self._known[epsilon, tolerance] = found
         return self._known[epsilon, tolerance]
 
     def profile(self, epsilons: Iterable[float]) -> list[Bound]:

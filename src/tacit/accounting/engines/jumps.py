@@ -128,7 +128,7 @@ class _Expansion:
 
     terms: list[_Term]
     left_out: float  # P-mass that no term has: beyond the last cut, or with more jumps
-    raised: float  # by how much, relatively, outputs below the floor may raise delta
+    raised: float = 0.0  # by how much, relatively, outputs below the floor may raise delta
 
     def log_delta(self, epsilon: float) -> float:
         logs = np.array([term.log_delta(epsilon) for term in self.terms])
@@ -389,33 +389,36 @@ def bracket(pair: MixturePair, count: int, *, delta: float | None = None, epsilo
     >>> 6.77e-10 < found.lower <= found.upper < 6.79e-10
     True
     """
-    level = delta if delta is not None else _expected(pair, count, epsilon or 0.0)
     best: Bound | None = None
-    for expansion, guess, log_delta in islice(_expansions(pair, count, level, epsilon), _TRIES):
-        try:
-            if delta is None:
-                value, _, below, above = _laid(expansion, guess, log_delta).delta(guess)
-                found = Bound(min(1.0, max(0.0, value - below)), min(1.0, max(0.0, value + above)), METHOD)
-            else:
-                found = _epsilon(expansion, guess, delta)
-        except (Declined, OverflowError):
-            continue
-        best = found if best is None else best.intersect(found)
-        if best.width <= _NARROW * best.upper or (delta is None and best.upper < _NEGLIGIBLE):
-            break
+    for level in [delta] if delta is not None else _expected(pair, count, epsilon or 0.0):
+        for expansion, guess, log_delta in islice(_expansions(pair, count, level, epsilon), _TRIES):
+            try:
+                if delta is None:
+                    value, _, below, above = _laid(expansion, guess, log_delta).delta(guess)
+                    found = Bound(min(1.0, max(0.0, value - below)), min(1.0, max(0.0, value + above)), METHOD)
+                else:
+                    found = _epsilon(expansion, guess, delta)
+            except (Declined, OverflowError):
+                continue
+            best = found if best is None else best.intersect(found)
+            if best.width <= _NARROW * best.upper or (delta is None and best.upper < _NEGLIGIBLE):
+                return best
     if best is None:
         raise Declined("no cut makes all lines short")
     return best
 
 
-def _expected(pair: MixturePair, count: int, epsilon: float) -> float:
-    """A delta that the true one is probably not far below: what one step has alone, or a tenth of what the saddle point says."""
+def _expected(pair: MixturePair, count: int, epsilon: float) -> Iterator[float]:
+    """Deltas that the true one is hardly below: what one step has alone; then, if that was no help, a tenth of the saddle point's."""
     alone = max(single_delta(pair, epsilon)[0], 1e-290)
+    yield alone
     try:
         table = contour.search([(pair, count)], lambda p: p.epsilon < epsilon)
     except (Declined, OverflowError):
-        return alone
-    return max(alone, 0.1 * math.exp(min(0.0, float(np.interp(epsilon, table.epsilon, table.log_delta)))))
+        return
+    more = 0.1 * math.exp(min(0.0, float(np.interp(epsilon, table.epsilon, table.log_delta))))
+    if more > 1e3 * alone:
+        yield more
 
 
 def _epsilon(expansion: _Expansion, guess: float, delta: float) -> Bound:
