@@ -108,6 +108,9 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7, be
     known = []
     attempts = _contours(parts) if below is None else []
     negligible = delta_cap(parts, epsilon) < NEGLIGIBLE
+    if negligible and below is not None:
+        cap = delta_cap(parts, epsilon)
+        return Bound(min(alone, cap), cap, "Rényi divergence, improved conversion")
     if negligible:
         attempts, tolerance = attempts[:1], 0.5
     elif below is None and _decays(parts):
@@ -226,7 +229,10 @@ def _few_large_losses(
     if others or isinstance(pair, FinitePair) or not (_few(pair) or rare.heavy(pair, count, level)):
         return None
     try:
-        enough = _NARROW if tolerance < 1e-5 else 100 * tolerance if lows is parts else 0.3 * tolerance
+        from tacit.accounting.pairs.sampled import DrawnGaussian
+
+        close = 3 * tolerance if isinstance(pair, DrawnGaussian) else 0.3 * tolerance
+        enough = _NARROW if tolerance < 1e-5 else 100 * tolerance if lows is parts else close
         return rare.bracket(pair, count, delta=delta, epsilon=epsilon, enough=enough, below=lows[0][0])
     except UnsupportedError:
         return None

@@ -276,7 +276,7 @@ def _laid(expansion: _Expansion, epsilon: float, log_delta: float) -> _Sum:
     """A line for each term that matters, and Chernoff's bound on the others."""
     weighty = expansion.weighty(epsilon, log_delta)
     lines = []
-    for term in reversed(weighty):  # far jumps have the longest lines, if any will not do
+    for term in weighty:
         curve = term.curve
         height = curve.level - curve.c * epsilon - np.log(curve.c) - np.log1p(curve.c)
         centre = float(curve.c[int(np.argmin(height))])

@@ -444,8 +444,9 @@ class DrawnGaussian(Mirrored):
         return f"DrawnGaussian({self.shift}, {len(self.counts)} counts)"
 
     def log_beyond(self, c: float) -> float:
-        if c < 1:  # exp(c L) <= exp(L) exp((c - 1) END) beyond the end
-            return self.log_beyond(1.0) + (c - 1) * END
+        least = 0.01
+        if c < least:  # exp(c L) <= exp(least L) exp((c - least) END) beyond the end
+            return self.log_beyond(least) + (c - least) * END
         # Were every x_k free, the curve would lie higher, and x_k would be at least k d / 2 + eps / (k d): each k has at most the tail of
         # its own Gaussian, and what is never drawn at most exp(-eps) of the whole, since the Q-mass beyond a loss has no more. A
         # payoff that is convex in R = exp(L) is worth more there. R^(c+1) beyond the end is at most such a one, which goes down along the
