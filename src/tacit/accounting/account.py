@@ -32,6 +32,7 @@ from tacit.errors import AccountingError, ParameterError, UnsupportedError
 from tacit.parameters import number, probability
 
 _RARE = 1e-9  # batches that are cut this seldom, against delta, may as well be disclosed
+_CLOSE = 1e-6  # a bracket this narrow, relatively, is not made narrower by another bound
 _ROUGH = 1e-4  # how narrow, relatively, the deltas are to be from which mu is read
 
 
@@ -124,7 +125,7 @@ class Cost:
             return self._with_leak(delta) if self.parts.leak else self._epsilon(delta)
         leak = self._uncut.parts.leak
         rare = self._uncut._with_leak(delta) if 0 < leak < delta else None
-        if rare is not None and (leak <= _RARE * delta or rare.upper == 0):
+        if rare is not None and (leak <= _RARE * delta or rare.width <= _CLOSE * rare.upper):
             return rare
         own = self._epsilon(delta)
         if rare is None:
@@ -169,9 +170,13 @@ class Cost:
     def _delta_within(self, epsilon: float, tolerance: float) -> Bound:
         if (epsilon, tolerance) not in self._known:
             with _in_range():
-                own = self._delta(epsilon, tolerance)
-                rare = own if self._uncut is None else self._uncut._delta(epsilon, tolerance)
-                self._known[epsilon, tolerance] = rare if rare.upper < own.upper else own
+                rare = None if self._uncut is None else self._uncut._delta(epsilon, tolerance)
+                if rare is not None and self._uncut is not None and self._uncut.parts.leak <= _RARE * rare.lower:
+                    found = rare
+                else:
+                    own = self._delta(epsilon, tolerance)
+                    found = own if rare is None or own.upper <= rare.upper else rare
+                self._known[epsilon, tolerance] = found
         return self._known[epsilon, tolerance]
 
     def profile(self, epsilons: Iterable[float]) -> list[Bound]:
@@ -187,27 +192,34 @@ class Cost:
 
     def _both(
         self,
-        ask: Callable[[list[tuple[Pair, int]]], Bound],
+        ask: Callable[..., Bound],
         *,
         lower: bool = False,
+        joint: bool = False,
         settled: Callable[[list[tuple[Pair, int]], float], bool] | None = None,
     ) -> Bound:
-        """The worse of the two directions; the second is not computed where it surely lies below the first's lower end (`settled`)."""
+        """The worse of the two directions; the second is not computed where it surely lies below the first's lower end (`settled`).
+
+        `joint` takes the lower ends from the pairs that are attained, in the same computation.
+        """
         remove, add = self._directions(lower)
-        first = ask(remove)
+        low = self._directions(lower=True) if joint else None
+        first = ask(remove) if low is None else ask(remove, low[0])
         if _symmetric(remove) or (settled is not None and settled(add, first.lower)):
             return first
-        return first.worst(ask(add))
+        return first.worst(ask(add) if low is None else ask(add, low[1]))
 
     def _solve(
         self,
-        ask: Callable[[list[tuple[Pair, int]]], Bound],
+        ask: Callable[..., Bound],
         settled: Callable[[list[tuple[Pair, int]], float], bool],
         converted: Callable[[], float],
     ) -> Bound:
         """A bracket from pairs, or from Rényi curves above and attained pairs below where only curves are known."""
         if not self.parts.renyi and all(s.floor is None for s in self.parts.steps):
             return self._both(ask, settled=settled)
+        if not self.parts.renyi and not self._concentrates() and all(s.floor is None or s.floor[0].close for s in self.parts.steps):
+            return self._both(ask, joint=True, settled=settled)
         if self.parts.renyi:
             upper, method = converted(), "Rényi divergence, improved conversion"
         else:
@@ -233,7 +245,7 @@ class Cost:
             return epsilon_from_curve(renyi_curve(self.parts), delta) if delta else math.inf
 
         return self._solve(
-            lambda d: compose.epsilon(d, delta, tolerance=self._tolerance()),
+            lambda d, low=None: compose.epsilon(d, delta, tolerance=self._tolerance(), below=low),
             lambda d, floor: compose.settled(d, delta, floor),
             converted,
         )
@@ -263,7 +275,7 @@ class Cost:
                 if rest < 1e-9:
                     return Bound(min(1 - rest, math.nextafter(1.0, 0.0)), 1.0, "Chernoff bound")
             found = self._solve(
-                lambda d: compose.delta(d, epsilon, tolerance=tolerance),
+                lambda d, low=None: compose.delta(d, epsilon, tolerance=tolerance, below=low),
                 lambda d, floor: compose.delta_cap(d, epsilon) <= floor,
                 converted,
             )

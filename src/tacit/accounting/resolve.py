@@ -500,7 +500,7 @@ def _cut(inner: ev.Event, stated: Adjacency, scheme: TruncatedPoisson, base: Res
         return Step(pair, pair.reverse(), 1, alone_in_data)
     if mu is not None and not usual:
         pair = truncated.CutGaussian(rate, 1 / mu, size=size, batch=batch)
-        return Step(pair, pair.reverse(), 1, truncated.attained_cuts(rate, 1 / mu, size=size, batch=batch))
+        return Step(pair, pair.reverse(), 1, _both_ways(truncated.AttainedCuts(rate, 1 / mu, size=size, batch=batch)))
     alone, swap = _one_step(base, inner), _one_step(resolve(inner, stated, group=2), inner)
     both = [sampled.poisson(step.remove, step.add, rate) for step in (alone, swap)]
     mixed = [sampled.Revealed([both[0][i], both[1][i]], [1 - chance, chance]) for i in (0, 1)]
@@ -537,15 +537,17 @@ def _without_replacement(inner: ev.Event, rate: float, asked: Adjacency, null_re
 
 def _with_replacement(inner: ev.Event, scheme: WithReplacement, asked: Adjacency, null_record: bool, group: int) -> Resolved:
     from tacit.accounting.pairs import sampled
-    from tacit.accounting.pairs.sampled import AttainedDraws, DrawnGaussian, draw_counts
+    from tacit.accounting.pairs.sampled import AttainedDraws, DrawnGaussian, LumpedDraws, draw_counts
 
     single = resolve(inner, Adjacency.REPLACE_ONE)
     _refuse_black_boxes(single)
     counts, given_up = draw_counts(scheme.size, scheme.sample)
     mu = _gaussian_mu(single)
     if mu is not None:
-        attained = AttainedDraws(_own_shift(inner, asked, null_record, mu), counts)
-        step = Step(gaussian := DrawnGaussian(mu, counts, given_up), gaussian, 1, _both_ways(attained))
+        own = _own_shift(inner, asked, null_record, mu)
+        # some mechanism attains the pair at every alpha, unless the other record is the null record and less far away
+        attained = _both_ways(LumpedDraws(mu, counts) if own == mu else AttainedDraws(own, counts))
+        step = Step(gaussian := DrawnGaussian(mu, counts, given_up), gaussian, 1, attained)
     else:
         rate = min(1.0, math.fsum(w for _, w in counts) + given_up)
         pairs = [_one_step(resolve(inner, Adjacency.REPLACE_ONE, group=k), inner).remove for k, _ in counts]

@@ -118,3 +118,27 @@ CORNERS = [
 def test_corners_are_narrow(rate: float, sigma: float, steps: int, delta: float) -> None:
     found = account(Repeated(Sampled(Poisson(rate), Gaussian(sigma)), steps)).epsilon(delta)
     assert found.width <= 1e-6 * found.upper
+
+
+def test_replacements_with_many_middling_jumps() -> None:
+    """Losses over three orders of magnitude, each with a band of its own; one grid was 6.5% wide, and the bracket lies inside it."""
+    found = jumps.bracket(poisson_gaussian_replaced(1e-6, 0.5), 10**6, delta=1e-3)
+    assert 0.0093716803 < found.lower <= found.upper < 0.0100181461
+    assert found.width <= 1e-7 * found.upper
+
+
+def test_what_lies_below_the_floor_raises_the_upper_end_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A floor that cuts off a hundredth of all runs: both ends still hold, and the upper one is off by a hundredth."""
+    pair = poisson_gaussian_replaced(1e-4, 1.0)
+    close = jumps.bracket(pair, 1000, epsilon=0.05)
+    monkeypatch.setattr(jumps, "_FLOOR", 1e-2)
+    rough = jumps.bracket(pair, 1000, epsilon=0.05)
+    assert rough.lower <= close.upper and close.lower <= rough.upper
+    assert rough.width == pytest.approx(0.01 * rough.upper, rel=0.05)
+
+
+def test_many_large_losses_that_one_step_alone_never_has() -> None:
+    """Epsilon 100 takes a handful of draws: one step's delta there is 1e-42, that of 1,000 is 1e-9."""
+    found = jumps.bracket(poisson_gaussian(1e-3, 0.2), 1000, epsilon=100.0)
+    assert 1.00068827e-9 < found.lower <= found.upper < 1.00071962e-9  # the grid's bracket
+    assert found.width <= 1e-7 * found.upper

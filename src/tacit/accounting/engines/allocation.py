@@ -209,7 +209,7 @@ def _composed(
         lower = min(upper, max(ask(False, direction).lower for direction in (0, 1)))
         missed = delta is None and 1e-30 < upper < 1e-4 * level  # the lattice was cut far above the delta found, which matters
         level = level if delta is not None else max(lower, 1e-3 * upper, 1e-300)
-        narrow = 20 * tolerance * min(max(1.0, upper), 1e4) if delta is not None else 200 * tolerance * upper
+        narrow = 20 * tolerance * max(1.0, upper) if delta is not None else 200 * tolerance * upper
         longest = max(len(epoch_laws(ratio, steps, step, budget, most)[True].losses) for steps, _ in blocks)
         finer = step * max(math.sqrt(0.6 * narrow / max(upper - lower, 1e-300)), 0.02, longest / 30_000)
         done = upper - lower <= narrow or upper - lower > 0.5 * width or not finer < 0.8 * step
@@ -270,6 +270,8 @@ def allocation_bracket(
     plain, floor = _simple(ratio, steps, selected, epochs, others, delta, epsilon)
     if selected == steps and isinstance(ratio, GaussianRatio):
         return plain
+    if epsilon is not None and plain.upper < compose.NEGLIGIBLE:  # even were the steps known
+        return Bound(min(floor, plain.upper), plain.upper, plain.method)
     if selected == epochs == 1 and not others:
         most = plain.upper if delta is not None else math.inf
         if (most if epsilon is None else epsilon) + math.log(steps) > FAR:

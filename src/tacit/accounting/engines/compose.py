@@ -63,14 +63,17 @@ def shift(pair: Pair) -> float:
     return pair.up[0][0] + pair.down[0][0]
 
 
-def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) -> Bound:
+def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7, below: Components | None = None) -> Bound:
     """The bracket on delta at any real epsilon; `tolerance` is how narrow a grid tries to make it.
+
+    With `below`, a list of the same length and order, the lower end is that of those pairs: for pairs that are known from both sides.
 
     >>> from tacit.accounting.pairs.mixture import gaussian as noise
     >>> delta([(noise(1.0), 1)], 1.0).upper  # doctest: +ELLIPSIS
     0.12693673750...
     """
     parts = merge(components)
+    lows = parts if below is None else merge(below)
     if any(isinstance(pair, Disclosure) for pair, _ in parts):
         return Bound(1.0, 1.0, EXACT)
     if epsilon == math.inf:
@@ -81,7 +84,8 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
         return Bound(value, value, EXACT)
     if epsilon < 0:
         # HS_a(P||Q) = 1 - a + a HS_1/a(Q||P)
-        other = delta([(pair.reverse(), count) for pair, count in parts], -epsilon, tolerance=tolerance)
+        turned = None if below is None else [(pair.reverse(), count) for pair, count in below]
+        other = delta([(pair.reverse(), count) for pair, count in components], -epsilon, tolerance=tolerance, below=turned)
         scale, base = math.exp(epsilon), -math.expm1(epsilon)
         return Bound(max(0.0, base + scale * other.lower - 4e-16), min(1.0, base + scale * other.upper + 4e-16), other.method)
     if len(parts) == 1 and parts[0][1] == 1:
@@ -89,24 +93,27 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
         if is_gaussian(pair):
             value = gaussian.delta(shift(pair), epsilon)
             return Bound(value * (1 - 1e-11), min(1.0, value * (1 + 1e-11)), EXACT)
-        return Bound(*single_delta(pair, epsilon), EXACT)
+        return Bound(single_delta(lows[0][0], epsilon)[0], single_delta(pair, epsilon)[1], EXACT)
     from tacit.accounting.engines import contour, grid
 
     # one step alone costs no more than all of them
-    alone = max(single_delta(pair, epsilon)[0] for pair, _ in parts)
-    parts = trim(parts, max(1e-6 * alone, 1e-40))
+    alone = max(single_delta(pair, epsilon)[0] for pair, _ in lows)
+    parts, lows = trim(parts, max(1e-6 * alone, 1e-40)), trim(lows, max(1e-6 * alone, 1e-40))
     if (cap := _vanishing(parts, epsilon)) < _NOTHING:
         leak = -math.expm1(sum(count * math.log1p(-pair.infinite) for pair, count in parts)) * (1 + 1e-9)
         upper = max(leak + cap, 5e-324)
         return Bound(min(alone, upper), upper, "Chernoff bound")
-    if (rest := unsure(parts, epsilon)) < 1e-9:
+    if (rest := unsure(lows, epsilon)) < 1e-9:
         return Bound(min(1 - rest, math.nextafter(1.0, 0.0)), 1.0, "Chernoff bound")
     known = []
-    attempts = _contours(parts)
+    attempts = _contours(parts) if below is None else []
     negligible = delta_cap(parts, epsilon) < NEGLIGIBLE
+    if negligible and below is not None:
+        cap = delta_cap(parts, epsilon)
+        return Bound(min(alone, cap), cap, "Rényi divergence, improved conversion")
     if negligible:
         attempts, tolerance = attempts[:1], 0.5
-    elif _decays(parts):
+    elif below is None and _decays(parts):
         attempts.append(partial(contour.delta, parts))
     for line in attempts:
         try:
@@ -118,7 +125,7 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
         except (contour.Declined, OverflowError, ZeroDivisionError):
             pass
     level = max(sum(count * single_delta(pair, epsilon)[0] for pair, count in parts), 1e-290)
-    large = _few_large_losses(parts, level, tolerance, epsilon=epsilon)
+    large = _few_large_losses(parts, lows, level, tolerance, epsilon=epsilon)
     if large is not None:
         best = large
         for other in known:
@@ -126,15 +133,16 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
         if best.width <= 1e-4 * best.upper or best.upper < NEGLIGIBLE:
             return best
         known.append(large)
-    found = grid.bracket(parts, epsilon=epsilon, tolerance=tolerance)
+    found = grid.bracket(parts, epsilon=epsilon, tolerance=tolerance, below=lows)
     for other in known:
         found = found.intersect(other)
     return found
 
 
-def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) -> Bound:
-    """The bracket on the smallest epsilon >= 0 at delta; infinite where no epsilon will do."""
+def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7, below: Components | None = None) -> Bound:
+    """The bracket on the smallest epsilon >= 0 at delta; infinite where no epsilon will do. `below` is as for `delta`."""
     parts = merge(components)
+    lows = parts if below is None else merge(below)
     if any(isinstance(pair, Disclosure) for pair, _ in parts):
         return Bound(math.inf, math.inf, EXACT) if delta < 1 else Bound(0.0, 0.0, EXACT)
     if not parts or delta >= 1:
@@ -142,22 +150,23 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
     if delta == 0:
         if any(pair.infinite > 0 for pair, _ in parts):
             return Bound(math.inf, math.inf, EXACT)
-        top = math.fsum(count * max(pair.support()[1], 0.0) for pair, count in parts)
-        return Bound(top * (1 - 1e-15), top * (1 + 1e-15), "largest privacy loss")
+        least, top = (math.fsum(count * max(pair.support()[1], 0.0) for pair, count in some) for some in (lows, parts))
+        return Bound(least * (1 - 1e-15), top * (1 + 1e-15), "largest privacy loss")
     if len(parts) == 1 and parts[0][1] == 1:
         pair = parts[0][0]
         if is_gaussian(pair):
             return gaussian_epsilon(shift(pair), delta)
-        return _single_epsilon(pair, delta)
+        found = _single_epsilon(pair, delta)
+        return found if below is None else Bound(min(_single_epsilon(lows[0][0], delta).lower, found.upper), found.upper, found.method)
     # total variations add, so small steps may fit into delta without any epsilon
     if sum(count * single_delta(pair, 0.0)[1] for pair, count in parts) <= delta:
         return Bound(0.0, 0.0, "total variation")
     from tacit.accounting.engines import contour, grid
 
-    parts = trim(parts, 1e-6 * delta)
+    parts, lows = trim(parts, 1e-6 * delta), trim(lows, 1e-6 * delta)
     known = []
-    attempts = _contours(parts)
-    if _decays(parts):
+    attempts = _contours(parts) if below is None else []
+    if below is None and _decays(parts):
         attempts.append(partial(contour.epsilon, parts))
     for attempt in attempts:
         try:
@@ -167,7 +176,7 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
             known.append(line)  # so far out that the line's own errors are large
         except (contour.Declined, OverflowError, ZeroDivisionError):
             pass
-    large = _few_large_losses(parts, delta, tolerance, delta=delta)
+    large = _few_large_losses(parts, lows, delta, tolerance, delta=delta)
     if large is not None:
         best = large if not known else large.intersect(known[0])  # what is known holds, however wide
         if best.width <= 0.03 * best.upper:
@@ -175,11 +184,12 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
         known.append(large)
     # losses far below 1 need a finer grid for the same number of digits
     rough = min((other.upper for other in known), default=1.0)
-    found = grid.bracket(parts, delta=delta, tolerance=tolerance * min(1.0, rough) if tolerance < 1e-5 else tolerance)
+    finer = tolerance * min(1.0, rough) if tolerance < 1e-5 else tolerance
+    found = grid.bracket(parts, delta=delta, tolerance=finer, below=lows)
     for other in known:
         found = found.intersect(other)
     if found.width > 0.05 * found.upper:  # losses so large that a grid from below cannot hold them: one step alone costs no more
-        alone = max(_single_epsilon(pair, delta).lower for pair, _ in parts)
+        alone = max(_single_epsilon(pair, delta).lower for pair, _ in lows)
         found = Bound(min(max(found.lower, alone), found.upper), found.upper, found.method)
     if found.width > 1e-4 * found.upper and (cap := epsilon_cap(parts, delta)) < found.upper:
         return Bound(min(found.lower, cap), cap, "Rényi divergence, improved conversion")
@@ -210,7 +220,7 @@ def _few(pair: Pair) -> bool:
 
 
 def _few_large_losses(
-    parts: Components, level: float, tolerance: float, *, delta: float | None = None, epsilon: float | None = None
+    parts: Components, lows: Components, level: float, tolerance: float, *, delta: float | None = None, epsilon: float | None = None
 ) -> Bound | None:
     """The expansion over the number of large losses, for one pair with a tail that one grid cannot hold; None where it does not apply."""
     from tacit.accounting.engines import rare
@@ -219,7 +229,11 @@ def _few_large_losses(
     if others or isinstance(pair, FinitePair) or not (_few(pair) or rare.heavy(pair, count, level)):
         return None
     try:
-        return rare.bracket(pair, count, delta=delta, epsilon=epsilon, enough=_NARROW if tolerance < 1e-5 else 100 * tolerance)
+        from tacit.accounting.pairs.sampled import DrawnGaussian
+
+        close = 3 * tolerance if isinstance(pair, DrawnGaussian) else 0.3 * tolerance
+        enough = _NARROW if tolerance < 1e-5 else 100 * tolerance if lows is parts else close
+        return rare.bracket(pair, count, delta=delta, epsilon=epsilon, enough=enough, below=lows[0][0])
     except UnsupportedError:
         return None
 

@@ -345,7 +345,7 @@ def _log_psi(pair: Pair, c: float, t: Array, count: int) -> tuple[NDArray[np.com
     if len(t) * len(nodes.loss) > _WORK:
         raise Declined("too much work")
     spread = float(np.dot(nodes.weight, np.abs(nodes.loss - float(np.dot(nodes.weight, nodes.loss)))))
-    if len(t) * len(nodes.loss) > 100_000 and count <= _FEW:
+    if len(t) * len(nodes.loss) > 100_000 and count <= (20 * _FEW if isinstance(pair, Part) else _FEW):
         size = _products(nodes.loss, nodes.weight, t)
         error = nodes.error + 16 * _UNIT + t * (nodes.slope + 16 * _UNIT * spread)
         return size, error, nodes.log_mgf, nodes.log_error

@@ -333,10 +333,11 @@ _Parts = Sequence[tuple[Pair, int]]
 
 
 def bracket(
-    components: Sequence[tuple[Pair, int]], *, delta: float | None = None, epsilon: float | None = None, tolerance: float = 1e-7
+    components: _Parts, *, delta: float | None = None, epsilon: float | None = None, tolerance: float = 1e-7, below: _Parts | None = None
 ) -> Bound:
     """The bracket on epsilon at `delta`, or on delta at `epsilon`, for one direction of a composition.
 
+    With `below`, pairs in the same order that are dominated by those of `components` and close to them, the lower end is theirs.
     The step is refined until the bracket is at most `tolerance` wide (relative to its upper end, for delta) or no finer grid is affordable.
 
     >>> from tacit.accounting.pairs.finite import randomised_response
@@ -345,7 +346,9 @@ def bracket(
     """
     if (delta is None) == (epsilon is None):
         raise ParameterError("give exactly one of delta and epsilon")
-    parts = [(pair, count) for pair, count in components if count and not isinstance(pair, Trivial)]
+    kept = [i for i, (pair, count) in enumerate(components) if count and not isinstance(pair, Trivial)]
+    parts = [components[i] for i in kept]
+    lows = parts if below is None or below is components else [below[i] for i in kept]
     if any(pair.infinite >= 1 for pair, _ in parts):
         return Bound(1.0, 1.0, METHOD) if delta is None else Bound(0.0, 0.0, METHOD) if delta >= 1 else Bound(math.inf, math.inf, METHOD)
     known = [(_lattice(pair), count) for pair, count in parts]
@@ -355,14 +358,16 @@ def bracket(
             return _ask(compose(exact), delta, epsilon)
         except UnsupportedError:
             pass
-    found = _refined(parts, True, delta, epsilon, tolerance)
-    found = found or _refined(_gathered(parts), False, delta, epsilon, tolerance)
+    found = _refined(parts, lows, True, delta, epsilon, tolerance)
+    found = found or _refined(_gathered(parts), _gathered(lows), False, delta, epsilon, tolerance)
     if found is not None:
         return found
     raise UnsupportedError("the losses spread too far for a grid that fits in memory; ask for a looser method")
 
 
-def _refined(parts: _Parts, separate: bool, delta: float | None, epsilon: float | None, tolerance: float) -> Bound | None:
+def _refined(
+    parts: _Parts, lows: _Parts, separate: bool, delta: float | None, epsilon: float | None, tolerance: float
+) -> Bound | None:
     """Brackets on finer and finer grids until one is narrow enough; None where not even the first is affordable."""
     level = max(delta, 1e-300) if delta is not None else _expected(parts, epsilon or 0.0)
     plan = _Plan(parts, level, separate)
@@ -372,8 +377,8 @@ def _refined(parts: _Parts, separate: bool, delta: float | None, epsilon: float 
     while spent < budget:
         try:
             ends, before = [], spent
-            for make in (optimistic, pessimistic):
-                grids = plan.grids(make, step)
+            for make, some in ((optimistic, lows), (pessimistic, parts)):
+                grids = plan.grids(make, step, some)
                 spent += 1000 + sum(len(law.p) * effort for (law, _), effort in zip(grids, plan.effort, strict=True))
                 composition = compose(grids)
                 ends.append(_ask(composition, delta, epsilon))
@@ -495,10 +500,10 @@ class _Plan:
         self.finest = max(spans) * max(self.effort) / _LONGEST
         self.start = max(min(min(spans) / 16, spread / 64, narrowest / 2), max(spans) / 2**14)
 
-    def grids(self, make: Callable[..., Lattice], step: float) -> list[tuple[Lattice, int]]:
-        """Every pair on a grid no coarser than `step` and, if that can be, through its atoms."""
+    def grids(self, make: Callable[..., Lattice], step: float, parts: _Parts) -> list[tuple[Lattice, int]]:
+        """Every pair, or one close to it, on a grid no coarser than `step` and, if that can be, through its atoms."""
         result = []
-        for (pair, count), (lo, hi, _), offset, place in zip(self.parts, self.ends, self.offsets, self.member, strict=True):
+        for (pair, count), (lo, hi, _), offset, place in zip(parts, self.ends, self.offsets, self.member, strict=True):
             unit, known = self.units[place], _lattice(pair)
             fitted = step
             if unit is not None and unit >= step:

@@ -35,6 +35,8 @@ from tacit.accounting.special import ndtr
 
 METHOD = "privacy-loss distribution (contour integrals by number of large losses)"
 _SPARE = 1e-10  # share of delta that losses beyond the last cut may take
+_FLOOR = 1e-9  # chance of an output below the floor, in all steps together
+_BAND = 2.3  # log of how far apart the losses of far jumps may be
 _REST = 1e-9  # share of delta that terms which are not summed may take
 _GOAL = 1e-10  # each certified error of a line, relative to delta
 _MOST = 40  # jumps at most
@@ -65,6 +67,25 @@ def _quantile(pair: MixturePair, mass: float, width: float) -> float:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if _beyond(pair, middle, width) > mass else (low, middle)
     return high
+
+
+def _floor(pair: MixturePair, mass: float, width: float) -> float:
+    """A cut with about this P-mass below it."""
+    low, high = -40.0 - float(pair.shifts[1].max()), 40.0
+    while high - low > 1e-6:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if _below(pair, middle, width) > mass else (middle, high)
+    return low
+
+
+def _further(pair: MixturePair, border: float, end: float, width: float) -> tuple[float, ...]:
+    """Borders among far jumps, so that the losses between two of them differ by no more than some ten times."""
+    low, high = (max(float(loss), 1e-300) for loss in pair.loss(np.array([border, end])))
+    bands = min(4, math.ceil(math.log(max(high / low, 1.0)) / _BAND)) if high > 0 else 1
+    if bands < 2 or math.log(high / low) < 1.5 * _BAND:
+        return ()
+    places = pair.invert(low * (high / low) ** (np.arange(1, bands) / bands))
+    return tuple(float(x) for x in places if border + width < x < end - width)
 
 
 @dataclass(frozen=True)
@@ -107,6 +128,7 @@ class _Expansion:
 
     terms: list[_Term]
     left_out: float  # P-mass that no term has: beyond the last cut, or with more jumps
+    raised: float = 0.0  # by how much, relatively, outputs below the floor may raise delta
 
     def log_delta(self, epsilon: float) -> float:
         logs = np.array([term.log_delta(epsilon) for term in self.terms])
@@ -157,6 +179,7 @@ class _Cuts:
     end: float
     width: float
     floor: float | None  # where losses have no smallest value, outputs below this are left out as well
+    further: tuple[float, ...] = ()  # between border and end: jumps so far apart that no tilt suits them together
 
     def below(self, *cuts: float) -> tuple[float, ...]:
         """The cuts that matter for what lies below all of them: one far beyond another changes nothing."""
@@ -173,13 +196,15 @@ def _expand(pair: MixturePair, count: int, cuts: _Cuts, level: float) -> _Expans
     def part(low: float | None, *cut: float) -> Part:
         return Part(pair, low, cuts.below(*cut), width, digits)
 
-    small = part(cuts.floor, cut, border, end)
-    near = part(cut, border, end) if many else None
-    far = part(border, end) if end - border >= width else None
-    body = part(cuts.floor, border, end) if far is not None else None
+    borders = [border, *cuts.further, end] if end - border >= width else [end]
+    small = part(cuts.floor, cut, *borders)
+    near = part(cut, *borders) if many else None
+    levels = [(small, near)]
+    for i in range(len(borders) - 1):
+        levels.append((part(cuts.floor, *borders[i:]), part(borders[i], *borders[i + 1 :])))
     # no mass may get lost: neither of the whole, nor of the jumps, whose mass beyond a cut has a closed form
     lost = _beyond(pair, end, width)
-    large = math.fsum([lost, *(math.exp(part.kappa(0.0)) for part in (near, far) if part is not None)])
+    large = math.fsum([lost, *(math.exp(jump.kappa(0.0)) for _, jump in levels if jump is not None)])
     whole = large + math.exp(small.kappa(0.0)) + (0.0 if cuts.floor is None else _below(pair, cuts.floor, width))
     if whole < 1 - 1e-9 or large < _beyond(pair, cut, width) * (1 - 1e-9):
         raise Declined("the parts do not add up to the whole")
@@ -187,11 +212,11 @@ def _expand(pair: MixturePair, count: int, cuts: _Cuts, level: float) -> _Expans
     first = 0.03 / max(float(pair.loss(np.array([end]))[0]), spread)
     tilts = np.geomspace(first, 120.0 / spread, max(16, int(9 * math.log10(120.0 / spread / first))))
     beyond = count * (lost + ENDS + _APART_MASS)
-    beyond += 0.0 if cuts.floor is None else count * _below(pair, cuts.floor, width)
+    # Losses grow with the output, so a law that gives more weight to larger outputs costs more: that of what lies above the floor,
+    # made a law again, bounds the whole.
+    raised = 0.0 if cuts.floor is None else math.expm1(-count * math.log1p(-_below(pair, cuts.floor, width))) * (1 + 1e-9)
     terms: list[_Term] = []
-    for base, jump in ((small, near), (body, far)):
-        if base is None:
-            continue
+    for base, jump in levels:
         start, ways = 0 if base is small else 1, [0.0]
         if jump is not None:
             chance = count * math.exp(jump.kappa(0.0))
@@ -206,7 +231,7 @@ def _expand(pair: MixturePair, count: int, cuts: _Cuts, level: float) -> _Expans
                     raise Declined("too many jumps matter")
                 beyond += math.exp(left)
         terms += _terms(base, jump, count, tilts, ways, start)
-    return _Expansion(terms, beyond * (1 + 1e-9))
+    return _Expansion(terms, beyond * (1 + 1e-9), raised)
 
 
 def _terms(base: Part, jump: Part | None, count: int, tilts: Array, ways: list[float], start: int) -> list[_Term]:
@@ -235,6 +260,7 @@ class _Sum:
 
     lines: list[Line]
     rest: Callable[[float], float]
+    raised: float
 
     @property
     def c(self) -> float:
@@ -242,13 +268,13 @@ class _Sum:
 
     def delta(self, epsilon: float) -> tuple[float, float, float, float]:
         found = np.array([line.delta(epsilon) for line in self.lines]).sum(axis=0)
-        return float(found[0]), float(found[1]), float(found[2]), float(found[3]) + self.rest(epsilon)
+        above = float(found[3]) + self.rest(epsilon)
+        return float(found[0]), float(found[1]), float(found[2]), above + self.raised * max(0.0, float(found[0]) + above)
 
 
 def _laid(expansion: _Expansion, epsilon: float, log_delta: float) -> _Sum:
     """A line for each term that matters, and Chernoff's bound on the others."""
     weighty = expansion.weighty(epsilon, log_delta)
-    others = [term for term in expansion.terms if term not in weighty]
     lines = []
     for term in weighty:
         curve = term.curve
@@ -267,7 +293,8 @@ def _laid(expansion: _Expansion, epsilon: float, log_delta: float) -> _Sum:
         lines.append(contour.lay_out(term.parts, table, epsilon, log_delta, ways=term.ways, most=_LONG, goal=_GOAL))
     if not lines:
         raise Declined("no term matters")
-    return _Sum(lines, lambda e: expansion.left_out + sum(math.exp(min(term.chernoff(e), 0.0)) for term in others))
+    rest = [term for term in expansion.terms if term not in weighty]
+    return _Sum(lines, lambda e: expansion.left_out + sum(math.exp(min(term.chernoff(e), 0.0)) for term in rest), expansion.raised)
 
 
 def _candidates(pair: MixturePair, count: int, level: float, epsilon: float | None) -> Iterator[tuple[float, float]]:
@@ -310,7 +337,6 @@ def _expansions(pair: MixturePair, count: int, level: float, epsilon: float | No
     Where one did not do, small losses that reach even further will not either.
     """
     shift = float(max(pair.shifts[0].max(), pair.shifts[1].max()))
-    floor = -_quantile(pair, _SPARE * level / count, 0.5) if pair.support()[0] == -math.inf else None
     later, done, failed = list[tuple[float, int, tuple[_Expansion, float, float]]](), list[_Cuts](), list[tuple[float, float]]()
     at = math.inf if epsilon is None else epsilon
     for cut, sharp in _candidates(pair, count, level, epsilon):
@@ -321,10 +347,11 @@ def _expansions(pair: MixturePair, count: int, level: float, epsilon: float | No
         if any(cut >= place for place, its in failed if its == sharp):
             continue
         end = _quantile(pair, _SPARE * level / count, width)
+        floor = _floor(pair, _FLOOR / count, width) if pair.support()[0] == -math.inf else None
         try:
             for _ in range(4):  # far jumps are those that alone exceed epsilon
                 border = _output(pair, 1.5 * at, end) if at < math.inf else end
-                cuts = _Cuts(min(cut, border), border, end, width, floor)
+                cuts = _Cuts(min(cut, border), border, end, width, floor, _further(pair, border, end, width))
                 if any(abs(cuts.cut - other.cut) + abs(border - other.border) < 0.2 * width <= 0.3 * other.width for other in done):
                     raise Declined("tried already")
                 done.append(cuts)
@@ -362,23 +389,36 @@ def bracket(pair: MixturePair, count: int, *, delta: float | None = None, epsilo
     >>> 6.77e-10 < found.lower <= found.upper < 6.79e-10
     True
     """
-    level = delta if delta is not None else max(single_delta(pair, epsilon or 0.0)[0], 1e-290)
     best: Bound | None = None
-    for expansion, guess, log_delta in islice(_expansions(pair, count, level, epsilon), _TRIES):
-        try:
-            if delta is None:
-                value, _, below, above = _laid(expansion, guess, log_delta).delta(guess)
-                found = Bound(min(1.0, max(0.0, value - below)), min(1.0, max(0.0, value + above)), METHOD)
-            else:
-                found = _epsilon(expansion, guess, delta)
-        except (Declined, OverflowError):
-            continue
-        best = found if best is None else best.intersect(found)
-        if best.width <= _NARROW * best.upper or (delta is None and best.upper < _NEGLIGIBLE):
-            break
+    for level in [delta] if delta is not None else _expected(pair, count, epsilon or 0.0):
+        for expansion, guess, log_delta in islice(_expansions(pair, count, level, epsilon), _TRIES):
+            try:
+                if delta is None:
+                    value, _, below, above = _laid(expansion, guess, log_delta).delta(guess)
+                    found = Bound(min(1.0, max(0.0, value - below)), min(1.0, max(0.0, value + above)), METHOD)
+                else:
+                    found = _epsilon(expansion, guess, delta)
+            except (Declined, OverflowError):
+                continue
+            best = found if best is None else best.intersect(found)
+            if best.width <= _NARROW * best.upper or (delta is None and best.upper < _NEGLIGIBLE):
+                return best
     if best is None:
         raise Declined("no cut makes all lines short")
     return best
+
+
+def _expected(pair: MixturePair, count: int, epsilon: float) -> Iterator[float]:
+    """Deltas that the true one is hardly below: what one step has alone; then, if that was no help, a tenth of the saddle point's."""
+    alone = max(single_delta(pair, epsilon)[0], 1e-290)
+    yield alone
+    try:
+        table = contour.search([(pair, count)], lambda p: p.epsilon < epsilon)
+    except (Declined, OverflowError):
+        return
+    more = 0.1 * math.exp(min(0.0, float(np.interp(epsilon, table.epsilon, table.log_delta))))
+    if more > 1e3 * alone:
+        yield more
 
 
 def _epsilon(expansion: _Expansion, guess: float, delta: float) -> Bound:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -254,12 +254,12 @@ def _frame(pair: Pair, table: _Table, count: int, epsilon: float, level: float) 
 
 
 def bracket(
-    pair: Pair, count: int, *, delta: float | None = None, epsilon: float | None = None, enough: float = _ENOUGH
+    pair: Pair, count: int, *, delta: float | None = None, epsilon: float | None = None, enough: float = _ENOUGH, below: Pair | None = None
 ) -> Bound:
     """The bracket on epsilon at `delta`, or on delta at `epsilon` >= 0, for `count` uses of one pair.
 
-    No finer grid is tried once the bracket is narrower than `enough`, relative to its upper end. Raises `UnsupportedError` where
-    more than a few jumps matter.
+    With `below`, a pair that is dominated by the first and close to it, the lower end is that pair's. No finer grid is tried once
+    the bracket is narrower than `enough`, relative to its upper end. Raises `UnsupportedError` where more than a few jumps matter.
 
     >>> from tacit.accounting.pairs.mixture import poisson_gaussian
     >>> found = bracket(poisson_gaussian(1e-5, 0.5), 1000, epsilon=1.0)
@@ -277,35 +277,36 @@ def bracket(
             return Bound(0.0, 0.0, METHOD)
         near, level = _approach(pair, table, count, delta), delta
     frame = _frame(pair, table, count, near, level)
+    lower = frame if below is None else replace(frame, pair=below)
     step = _coarse(frame)
     above = _series(frame, frame.ends(grid.pessimistic, step), near)
-    below = _series(frame, frame.ends(grid.optimistic, step), near)
+    under = _series(frame, lower.ends(grid.optimistic, step), near)
     best, spent, previous = None, 0, math.inf
     budget = _WORK if enough < _ENOUGH else _WORK // 4
     while True:
         if delta is None:
             upper = min(1.0, _total(above, near, 1) + frame.left_out)
-            found = Bound(min(_total(below, near, -1), upper), upper, METHOD)
+            found = Bound(min(_total(under, near, -1), upper), upper, METHOD)
         else:
-            found = _ends(above, below, frame.left_out, delta, near)
+            found = _ends(above, under, frame.left_out, delta, near)
         best = found if best is None else best.intersect(found)
         # terms that hardly matter stay as they are in the upper end, and are left out of the lower
         shares = {j: term.at(near, 1) for j, term in above.items()}
         matter = [j for j, share in shares.items() if share > 1e-5 * sum(shares.values())]
-        work = 1000 + sum(series[j].composition.points for series in (above, below) for j in matter if j in series)
+        work = 1000 + sum(series[j].composition.points for series in (above, under) for j in matter if j in series)
         spent += work
         relative = best.width / best.upper if 0 < best.upper < math.inf else 1.0
         longest = (frame.cut - frame.low) / (step * _LONGEST)
         finer = max(math.sqrt(0.5 * enough / max(relative, 1e-300)), 1 / 16, work / max(budget - spent, 1), longest)
         if relative <= enough or relative > 0.8 * previous or best.upper == 0 or finer > 0.7:
             if delta is not None and relative > 0.05:  # a bulk too fine for the grid from below
-                floor = _one_jump(pair, count, near, delta)
+                floor = _one_jump(lower.pair, count, near, delta)
                 return Bound(min(max(best.lower, floor), best.upper), best.upper, METHOD)
             return best
         previous = relative if relative < 1 else math.inf
         step *= finer
         above = above | _series(frame, frame.ends(grid.pessimistic, step), near, matter)
-        below = _series(frame, frame.ends(grid.optimistic, step), near, matter)
+        under = _series(frame, lower.ends(grid.optimistic, step), near, matter)
 
 
 def _ends(above: _Series, below: _Series, left_out: float, delta: float, near: float) -> Bound:

@@ -53,6 +53,9 @@ class Pair(ABC):
     #: Whether `kappa` is exact up to rounding, and not an upper bound worked out on bins of the loss.
     exact_cumulant: bool = True
 
+    #: Whether this is, from below, all but the same as the pair it stands beside, so that one computation serves for both.
+    close: bool = False
+
     @abstractmethod
     def reverse(self) -> Pair:
         """The pair (Q, P): the other direction of a symmetric relation."""

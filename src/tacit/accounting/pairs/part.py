@@ -29,7 +29,7 @@ REACH = 14.0  # widths beyond a cut at which a part ends
 ENDS = 7.8e-45  # Phi(-14): the share of the outputs beyond an end that the part would have
 _UNIT = 4 * 2.0**-53
 _END = 1e-15  # the tilted density at a sharp end may have this share of the whole
-_MOST = 20_000  # quadrature nodes
+_MOST = 60_000  # quadrature nodes
 
 
 class Part(Pair):

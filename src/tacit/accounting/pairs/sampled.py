@@ -15,18 +15,18 @@ True
 record was drawn:
 
 Write w_k for the chance that the record is drawn k times, and d for the largest distance, in units of the noise, that one draw
-makes when it is exchanged. Fix what the other draws would be. A test that accepts N(s) with probability Phi(g(s)) has a g that changes
-by at most the distance (Neyman and Pearson), so with g = -x where the record is not drawn, it accepts after k draws of the old
-record with at most Phi(k d - x_k) and after k draws of the new one with at least Phi(-x_k), where x_k >= x may be chosen at best. Hence
+makes when it is exchanged. Fix what the other draws would be, and in which order the record takes their places. A test that accepts
+N(s) with probability Phi(g(s)) has a g that changes by at most the distance (Neyman and Pearson). Each further draw of the record moves
+s by at most d, whether it is the old record or the new one, and after k draws the two are at most k d apart. So the test accepts after k
+draws of the new record with Phi(-x_k), and after k draws of the old one with at most Phi(k d - x_k), where x_0 <= x_1 <= ... may be chosen
+at best. Hence, for alpha >= 1, in both directions and averaged over the other draws,
 
-    HS_alpha <= max over x of (1 - alpha) w_0 Phi(-x) + sum over k >= 1 of w_k max over x_k >= x of (Phi(k d - x_k) - alpha Phi(-x_k)),
+    HS_alpha <= max over x_0 <= x_1 <= ... of (1 - alpha) w_0 Phi(-x_0) + sum over k >= 1 of w_k (Phi(k d - x_k) - alpha Phi(-x_k)).
 
-for alpha >= 1, in both directions and averaged over the other draws. Revealing k (Balle, Barthe, Gaboardi 2018, Theorem 10) charges each k
-its own share of w_0, which is never less. The maximum over x is where sum w_k (exp(k d x - (k d)^2 / 2) - alpha)_+ = w_0 (alpha - 1), and
-the P- and Q-mass of losses above log(alpha) are read off there.
-
-From below stand two data sets that do occur: all records alike but for one, sum w_k N(k d, 1) against N(0, 1). Where a few draws
-in all make the loss, x_k = x is best for every k and the two meet.
+By itself a count k would have x_k = k d / 2 + log(alpha) / (k d), which first falls and then grows with k; so one x serves for all counts
+up to some K, and later ones have their own. The P- and Q-mass of losses above log(alpha) are read off there. At every alpha
+a mechanism attains this bound, and so does the worst of all mechanisms: see decision 0130. Revealing k (Balle, Barthe, Gaboardi 2018,
+Theorem 10) lets every k have its own x_k and charges each its own share of w_0, which is never less.
 """
 
 from __future__ import annotations
@@ -396,27 +396,32 @@ class _Half(BinnedPair):
         return 0.0, math.inf
 
     def thresholds(self, epsilon: Array) -> tuple[Array, Array]:
-        """The best x and x_k at each epsilon in [0, inf), in increasing order."""
+        """The best x_0 and x_k at each epsilon in [0, inf), in increasing order."""
         d, w = self._d[:, None], self._w[:, None]
         alone = 0.5 * d + epsilon / d  # where the likelihood ratio of k draws is alpha
+        # the thresholds must not fall, so counts up to the one whose own is smallest share one
+        joined = np.arange(len(d))[:, None] <= np.argmin(alone, axis=0)[None, :]
         goal = self._never * -np.expm1(-epsilon)
-        # one k by itself reaches the goal to the right of the root; the sum is convex, so Newton's steps from there go down to it
-        least, most = alone.min(axis=0), np.min(alone + np.log1p(goal / w) / d, axis=0)
+        # one k by itself reaches the goal, and what others may take from it, to the right of the root; the sum is convex, so
+        # Newton's steps from there go down to it
+        taken = (w * joined).sum(axis=0)
+        least, most = alone.min(axis=0), np.min(alone + np.log1p((goal + taken) / w) / d, axis=0)
         x = most
         if len(epsilon) > 64 * _STRIDE:
             places = np.unique(np.append(np.arange(0, len(epsilon), _STRIDE), len(epsilon) - 1))
             x = np.minimum(most, np.interp(np.arange(len(epsilon)), places, self.thresholds(epsilon[places])[0]))
         for _ in range(_ROUNDS):
             y = d * (x - alone)
+            y[~joined & (y <= 0)] = -np.inf  # a count with a threshold of its own
             reached = w * np.exp(np.minimum(y, 700.0))
-            reached[y <= 0] = 0.0
             slope = (d * reached).sum(axis=0)
-            np.expm1(np.clip(y, 0.0, 700.0), out=reached)
+            np.expm1(np.minimum(y, 700.0), out=reached)
+            reached[np.isneginf(y)] = 0.0
             move = ((w * reached).sum(axis=0) - goal) / np.maximum(slope, 1e-300)
             x = np.clip(x - move, least, most)
             if np.all(np.abs(move) <= 1e-13 * x):  # the next step would be its square
                 break
-        return x, np.maximum(alone, x)
+        return x, np.where(joined, x, np.maximum(alone, x))
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
         finite = np.isfinite(edges)
@@ -439,11 +444,17 @@ class DrawnGaussian(Mirrored):
         return f"DrawnGaussian({self.shift}, {len(self.counts)} counts)"
 
     def log_beyond(self, c: float) -> float:
-        # x_k is at least k d / 2 + eps / (k d), so each k has at most the tail of its own Gaussian; the part that is never drawn
-        # weighs at most exp(-eps) of the whole, since the Q-mass beyond a loss does
+        least = 0.01
+        if c < least:  # exp(c L) <= exp(least L) exp((c - least) END) beyond the end
+            return self.log_beyond(least) + (c - least) * END
+        # Were every x_k free, the curve would lie higher, and x_k would be at least k d / 2 + eps / (k d): each k has at most the tail of
+        # its own Gaussian, and what is never drawn at most exp(-eps) of the whole, since the Q-mass beyond a loss has no more. A
+        # payoff that is convex in R = exp(L) is worth more there. R^(c+1) beyond the end is at most such a one, which goes down along the
+        # tangent at the end to 0 at c / (c + 1) of it, and is nowhere above ((c + 1) / c)^(c + 1) R^(c+1).
+        ratio = math.log1p(1 / c)
         d, w = self.shift * np.array([float(k) for k, _ in self.counts]), np.array([w for _, w in self.counts])
-        terms = np.log(w) + 0.5 * c * (c + 1) * d * d + log_ndtr((c + 0.5) * d - END / d)
-        return float(np.logaddexp.reduce(terms)) + 1e-12
+        terms = np.log(w) + 0.5 * c * (c + 1) * d * d + log_ndtr((c + 0.5) * d - (END - ratio) / d)
+        return float(np.logaddexp.reduce(terms)) + (c + 1) * ratio + 1e-12
 
     def trimmed(self, mass: float, steps: int = 1) -> DrawnGaussian:
         """The same with the rarest counts given up as disclosed, `mass` at most: an upper bound, easier to compose."""
@@ -451,6 +462,29 @@ class DrawnGaussian(Mirrored):
         while len(counts) > 1 and counts[-1][1] <= spare:
             spare -= counts.pop()[1]
         return self if len(counts) == len(self.counts) else DrawnGaussian(self.shift, counts, mass - spare)
+
+
+class LumpedDraws(DrawnGaussian):
+    """The same pair from below, where it is easier to compose: counts that hardly ever occur are taken for the last that is kept.
+
+    That is the worst pair of those mechanisms that do not tell such counts apart.
+    """
+
+    close = True
+
+    def trimmed(self, mass: float, steps: int = 1) -> LumpedDraws:
+        counts = _lumped(self.counts, mass, steps)
+        return self if counts is None else LumpedDraws(self.shift, counts)
+
+
+def _lumped(counts: Counts, mass: float, steps: int) -> list[tuple[int, float]] | None:
+    """The counts with the rarest ones, `mass` at most, added to the last that is kept; None where there are none."""
+    kept, moved = list(counts), 0.0
+    if steps * math.fsum(w for _, w in kept[1:]) >= _MANY:  # what hardly ever happens does not make the loss where so much does
+        mass = max(mass, 0.01 / steps)
+    while len(kept) > 1 and moved + kept[-1][1] <= mass:
+        moved += kept.pop()[1]
+    return [*kept[:-1], (kept[-1][0], kept[-1][1] + moved)] if moved else None
 
 
 class AttainedDraws(mixture.MixturePair):
@@ -470,12 +504,5 @@ class AttainedDraws(mixture.MixturePair):
 
         Lowering a shift moves P down in the stochastic order, and the best tests are all half-lines, so no hockey-stick divergence grows.
         """
-        counts, moved = list(self.counts), 0.0
-        if steps * math.fsum(w for _, w in counts[1:]) >= _MANY:  # what hardly ever happens does not make the loss where so much does
-            mass = max(mass, 0.01 / steps)
-        while len(counts) > 1 and moved + counts[-1][1] <= mass:
-            moved += counts.pop()[1]
-        if not moved:
-            return self
-        last, weight = counts[-1]
-        return AttainedDraws(self.shift, [*counts[:-1], (last, weight + moved)], away=self.away)
+        counts = _lumped(self.counts, mass, steps)
+        return self if counts is None else AttainedDraws(self.shift, counts, away=self.away)

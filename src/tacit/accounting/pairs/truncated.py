@@ -1,20 +1,20 @@
 """Poisson batches that are cut at random to a largest size: a Gaussian sum over such a batch, one record added or removed.
 
-`CutGaussian` dominates the mechanism on all data sets of at most `size` records; `attained_cuts` is a mechanism of
-sensitivity 1 that does occur. Both are finite however often batches are cut, and close to each other. The proof is
-decision 0067; in short:
+`CutGaussian` dominates the mechanism on all data sets of at most `size` records; `AttainedCuts` is what the worst mechanisms of
+sensitivity 1 cost on data sets of exactly `size`. Both are finite however often batches are cut, and all but the same. The proofs are
+decisions 0067 and 0131; in short:
 
 O of the others are drawn, in random order, and the first `batch` of them are kept: the sum walks through s_0, s_1, ...,
 at most mu = 1/sigma apart, and stops at s_B where O >= B = batch. The record, drawn with probability q, moves s_O by at most mu
 where O < B. Where O >= B it is kept with probability q_O = q B / (O + 1) and takes the place of the last one: the sum moves from s_B
 to a place at most mu from s_{B-1}. A test accepts N(s) with probability Phi(g(s)), where g changes by at most the
-distance, so with g_0, g_1 and g_B for its values at O < B - 1, O = B - 1 and O >= B
+distance, so with g_O for its values
 
     HS_alpha <= max over g of  sum over O < B of w_O ((1 - q - alpha) Phi(g_O) + q Phi(g_O + mu))
-                             + sum over O >= B of w_O ((1 - q_O - alpha) Phi(g_B) + q_O Phi(g_1 + mu)),   |g_B - g_1| <= mu,
+                             + sum over O >= B of w_O ((1 - q_O - alpha) Phi(g_B) + q_O Phi(g_{B-1} + mu)),   |g_O - g_{O-1}| <= mu.
 
-which has a closed form. Counting each O >= B only where it costs more than an uncut batch makes the bound grow with the number of
-the others, so it holds for every smaller data set too.
+Counting each O >= B only where it costs more than an uncut batch makes the bound grow with the number of the others, so it holds for
+every smaller data set too.
 
 >>> from tacit.accounting.pairs.pair import single_delta
 >>> rarely = CutGaussian(0.01, 1.0, size=10_000, batch=150)
@@ -25,21 +25,28 @@ the others, so it holds for every smaller data set too.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tacit.accounting.pairs.finite import FinitePair
 from tacit.accounting.pairs.pair import Array, Pair
 from tacit.accounting.pairs.sampled import BinnedPair, Reversed
 from tacit.accounting.special import ndtr
 
+Index = NDArray[np.signedinteger[Any]]
+
 _DIGITS = Context(prec=45)
 _PI = Decimal("3.14159265358979323846264338327950288419716939937511")
 _STIRLING = 60  # from here on the series is right to 1e-30
-_FIRST = 8  # numbers of draws beyond the cut that are told apart one by one
+_EARLIER = 64  # places of the walk before the last that are tied to each other
+_FIRST = 2  # numbers of draws beyond the cut that are told apart one by one
+_ROUNDS = 60
+_STRIDE = 32  # of many points every so manieth is solved from scratch, and the others from there
 _RARE = 1e-25  # numbers of draws that are rarer than this, relative to all cut batches, are counted with the last
 
 
@@ -77,23 +84,28 @@ def binomial_mass(trials: int, rate: float, k: int) -> float:
 class Cuts:
     """How often a batch of Poisson draws from `size` - 1 others is full, and cut.
 
-    `before` is the chance of B - 2 others, `full` that of B - 1, and `groups` lists runs of numbers >= B with their chance, the
-    chance that the record is kept as well, and the largest chance q_O with which it is kept inside the run.
+    `full` is the chance of B - 1 others, `earlier` lists those of B - 2, B - 3 and so on, and `groups` runs of numbers >= B with their
+    chance, the chance that the record is kept as well, and the largest and the smallest chance q_O with which it is kept inside the run.
     """
 
-    before: float
     full: float
-    groups: tuple[tuple[float, float, float], ...]
+    earlier: tuple[float, ...]
+    groups: tuple[tuple[float, float, float, float], ...]
+
+    @property
+    def before(self) -> float:
+        """The chance of B - 2 others."""
+        return self.earlier[0] if self.earlier else 0.0
 
     @property
     def cut(self) -> float:
         """The chance of B others or more."""
-        return math.fsum(w for w, _, _ in self.groups)
+        return math.fsum(group[0] for group in self.groups)
 
     @property
     def kept(self) -> float:
         """The chance of that, and that the record is drawn and kept."""
-        return math.fsum(k for _, k, _ in self.groups)
+        return math.fsum(group[1] for group in self.groups)
 
 
 @lru_cache(maxsize=64)
@@ -105,15 +117,20 @@ def cuts(rate: float, size: int, batch: int) -> Cuts:
     (0.027531, 0.0096389)
     """
     others = size - 1
-    before, full = binomial_mass(others, rate, batch - 2), binomial_mass(others, rate, batch - 1)
-    groups: list[tuple[float, float, float]] = []
+    full = binomial_mass(others, rate, batch - 1)
+    first = min(batch - 2, others)
+    earlier = [binomial_mass(others, rate, first)] if first >= 0 else []
+    while len(earlier) < _EARLIER and first > 0 and earlier[-1] > 0:
+        earlier.append(earlier[-1] * first * (1 - rate) / (rate * (others - first + 1)))
+        first -= 1
+    groups: list[tuple[float, float, float, float]] = []
     mass, total, at, length = binomial_mass(others, rate, batch), 0.0, batch, 1
     odds = rate / (1 - rate)
     while at <= others and mass > 0:
         count = np.arange(at, min(at + length, others + 1), dtype=np.float64)
         each = mass * np.cumprod(np.append(1.0, odds * (others - count[:-1]) / (count[:-1] + 1)))
         share = rate * batch / (count + 1)
-        groups.append((float(each.sum()), float(each @ share), float(share[0])))
+        groups.append((float(each.sum()), float(each @ share), float(share[0]), float(share[-1])))
         total += groups[-1][0]
         at += len(count)
         mass = float(each[-1]) * odds * (others - count[-1]) / (count[-1] + 1)
@@ -121,9 +138,25 @@ def cuts(rate: float, size: int, batch: int) -> Cuts:
         fading = odds * (others - at) / (at + 1)
         if fading < 1 and mass / (1 - fading) < _RARE * total:
             rest = mass / (1 - fading)
-            groups.append((rest, rest * rate * batch / (at + 1), rate * batch / (at + 1)))
+            groups.append((rest, rest * rate * batch / (at + 1), *[rate * batch / (at + 1)] * 2))
             break
-    return Cuts(before, full, tuple(groups))
+    return Cuts(full, tuple(earlier), tuple(groups))
+
+
+@dataclass(frozen=True)
+class _At:
+    """Losses, each as alpha - 1 and log((alpha - 1 + q) / q), the best place g* of uncut batches, and what is accepted there."""
+
+    above: Array
+    log_open: Array
+    g0: Array
+    alone: Array  # Phi(g*)
+    drawn: Array  # Phi(g* + mu)
+    base: Array  # what an uncut batch adds to the curve, (1 - q - alpha) Phi(g*) + q Phi(g* + mu)
+
+    def some(self, which: Index) -> _At:
+        rows = (self.above, self.log_open, self.g0, self.alone, self.drawn, self.base)
+        return _At(*(row[which] for row in rows))
 
 
 class CutGaussian(BinnedPair):
@@ -139,6 +172,11 @@ class CutGaussian(BinnedPair):
         self.cuts = cuts(rate, size, batch)
         if self.cuts.before < self.cuts.full:
             raise ValueError("batches that are usually cut")
+        self._earlier = np.array(self.cuts.earlier[: self._tied()])
+
+    def _tied(self) -> int:
+        """How many places before the last are tied to it: enough for it to be some standard deviations away from the others."""
+        return min(len(self.cuts.earlier), 4 + math.ceil(6 / self.mu))
 
     def __repr__(self) -> str:
         return f"CutGaussian({self.rate}, {1 / self.mu}, size={self.size}, batch={self.batch})"
@@ -150,56 +188,152 @@ class CutGaussian(BinnedPair):
         return math.log1p(-self.rate), math.inf
 
     def _candidates(self) -> list[tuple[float, float]]:
-        """Chances of a cut batch, and of one that keeps the record: all numbers of draws, and those up to each run."""
-        groups, found, weight, kept = self.cuts.groups, [(self.cuts.cut, self.cuts.kept)], 0.0, 0.0
-        for w, k, largest in groups[:-1]:
-            found.append((weight + w, kept + w * largest))
-            weight, kept = weight + w, kept + k
+        """Chances of a cut batch, and of one that keeps the record: all numbers of draws, and those up to each.
+
+        A positive part is convex in q_O, so it is at most what its run has with all of its weight at the largest and the smallest.
+        """
+        points = []
+        for weight, kept, largest, smallest in self.cuts.groups:
+            if not weight > 0:
+                continue
+            mean = kept / weight
+            late = weight * min(1.0, max(0.0, (largest - mean) / (largest - smallest))) if largest > smallest else 0.0
+            points += [(weight - late, (weight - late) * largest), (late, late * smallest)]
+        found, cut, kept = [(self.cuts.cut, self.cuts.kept)], 0.0, 0.0
+        for weight, chance in points:
+            cut, kept = cut + weight, kept + chance
+            if weight > 0 and cut < (1 - 1e-9) * self.cuts.cut:
+                found.append((cut, kept))
         return found
 
     def tails(self, loss: Array) -> tuple[Array, Array]:
         """The P- and the Q-mass of losses beyond each of these."""
-        q, mu, full, before = self.rate, self.mu, self.cuts.full, self.cuts.before
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            above = np.expm1(np.minimum(loss, 700.0))
-            open_ = np.maximum(above + q, 0.0)
-            # beyond 700 alpha is out of range, but its logarithm is not
-            log_open = np.where(loss > 700.0, loss, np.log(open_))
-            g0 = -((log_open - math.log(q)) / mu + 0.5 * mu)
-            drawn = ndtr(g0 + mu)
-            alone = ndtr(g0)
-            base = q * drawn - open_ * alone  # what an uncut batch adds, (1 - q - alpha) Phi(g) + q Phi(g + mu) at its largest
-            p, tail = (1 - q) * alone + q * drawn, alone
-            best = np.zeros(len(loss))
-            for cut, kept in self._candidates() if self.cuts.cut > 0 else ():
-                b = above + kept / cut
-                a = full * q + kept - cut * np.minimum(b, 0.0)
-                shrink = math.exp(-mu * mu)
-                g = self._place(a, full * open_, cut * np.maximum(b, 0.0) * shrink)
-                # further than mu from g_0 the walk's place before, B - 2, comes along
-                late = g > g0 + mu
-                g = np.where(late, self._place(a, full * open_ - before * q, (before * open_ + cut * np.maximum(b, 0.0)) * shrink), g)
-                previous = np.where(late, np.maximum(g - mu, g0), g0)
-                last = np.where(b > 0, g - mu, g + mu)
-                near, far, end = ndtr(g), ndtr(g + mu), ndtr(last)
-                early, moved = ndtr(previous), ndtr(previous + mu)
-                gain = full * (q * far - open_ * near - base) + (kept * far - cut * b * end - cut * base)
-                gain += before * (q * moved - open_ * early - base)
-                better = (gain > best) & (loss <= 700.0)
-                best = np.where(better, gain, best)
-                rest = 1 - before - full - cut
-                stay = rest * alone + before * early + full * near
-                drawing = rest * drawn + before * moved + full * far
-                p = np.where(better, (1 - q) * stay + q * drawing + (cut - kept) * end + kept * far, p)
-                tail = np.where(better, stay + cut * end, tail)
-            below = open_ <= 0
-        return np.where(below, 1.0, p), np.where(below, 1.0, tail)
+        q, mu = self.rate, self.mu
+        p, tail = np.ones(len(loss)), np.ones(len(loss))
+        inside = np.flatnonzero(np.expm1(np.minimum(loss, 1.0)) + q > 0)
+        loss = loss[inside]
+        above = np.expm1(np.minimum(loss, 700.0))
+        # beyond 700 alpha is out of range, but its logarithm is not
+        log_open = np.where(loss > 700.0, loss, np.log(above + q)) - math.log(q)
+        g0 = -(log_open / mu + 0.5 * mu)
+        alone, drawn = ndtr(g0), ndtr(g0 + mu)
+        p[inside], tail[inside] = (1 - q) * alone + q * drawn, alone
+        finite = loss <= 700.0
+        at = _At(above, log_open, g0, alone, drawn, q * drawn - (above + q) * alone).some(np.flatnonzero(finite))
+        if self.cuts.cut > 0:
+            changed, p_mass, q_mass = self._cut(at)
+            p[inside[finite][changed]], tail[inside[finite][changed]] = p_mass, q_mass
+        return p, tail
 
-    def _place(self, a: Array, c: Array, d: Array) -> Array:
-        """The g at which z = exp(-mu g - mu^2 / 2) solves a z^2 = c z + d."""
-        root = np.sqrt(np.maximum(c * c + 4 * a * d, 0.0))
-        z = np.where(c >= 0, (c + root) / (2 * a), 2 * d / np.maximum(root - c, 1e-300))
-        return np.asarray(-np.log(z) / self.mu - 0.5 * self.mu)
+    def _cut(self, at: _At) -> tuple[Index, Array, Array]:
+        """Where cut batches cost more than uncut ones, and the P- and Q-mass there."""
+        full = self.cuts.full
+        best, p, q = np.zeros((3, len(at.g0)))
+        for cut, kept in self._candidates():
+            g = self._start(at, full, cut, kept)
+            # with no earlier place tied to it the last one may be anywhere, which costs most
+            some = np.flatnonzero(self._gain(at, g, full, cut, kept)[0] > best)
+            if not len(some):
+                continue
+            here = at.some(some)
+            gain, p_mass, q_mass = self._gain(here, self._settle(here, g[some], cut, kept), full, cut, kept, self._earlier)
+            better = gain > best[some]
+            some = some[better]
+            best[some], p[some], q[some] = gain[better], p_mass[better], q_mass[better]
+        changed = np.flatnonzero(best > 0)
+        return changed, p[changed], q[changed]
+
+    def _gain(
+        self, at: _At, g: Array, full: float, cut: float, kept: float, earlier: Sequence[float] | Array = ()
+    ) -> tuple[Array, Array, Array]:
+        """What cut batches add to the curve where the walk's last place is g, and the P- and Q-mass beyond each loss."""
+        q, mu = self.rate, self.mu
+        open_, b = at.above + q, at.above + kept / cut
+        near, far, end = ndtr(g), ndtr(g + mu), ndtr(np.where(b > 0, g - mu, g + mu))
+        gain = full * (q * far - open_ * near - at.base) + (kept * far - cut * b * end - cut * at.base)
+        alone, drawn = at.alone, at.drawn
+        stay, drawing, rest = full * near, full * far, 1 - full - cut
+        for side in (1, -1):  # the last place may lie above the others, or below
+            some, here = np.arange(len(g)), near if side > 0 else far
+            for i, weight in enumerate(earlier, 1):
+                off = side * (g[some] - at.g0[some]) > i * mu
+                some, before = some[off], here[off]
+                if not len(some):
+                    break
+                # the place before is one step away, and so is where the record moves the sum
+                after = ndtr(g[some] - (i * mu if side > 0 else -(i + 1) * mu))
+                here, there = (after, before) if side > 0 else (before, after)
+                gain[some] += weight * (q * there - open_[some] * here - at.base[some])
+                stay[some] += weight * (here - alone[some])
+                drawing[some] += weight * (there - drawn[some])
+                here = after
+        stay, drawing = rest * alone + stay, rest * drawn + drawing
+        return gain, (1 - q) * stay + q * drawing + (cut - kept) * end + kept * far, stay + cut * end
+
+    def _coefficients(self, at: _At, full: float, cut: float, kept: float) -> tuple[Array, Array, Array]:
+        q, b = self.rate, at.above + kept / cut
+        return full * q + kept - cut * np.minimum(b, 0.0), full * (at.above + q), cut * np.maximum(b, 0.0) * math.exp(-self.mu**2)
+
+    def _start(self, at: _At, full: float, cut: float, kept: float) -> Array:
+        """The best place g_{B-1} were no earlier one tied to it: v = exp(mu g + mu^2 / 2) solves a = c v + d v^2."""
+        a, c, d = self._coefficients(at, full, cut, kept)
+        return np.asarray(np.log(2 * a / np.maximum(c + np.hypot(c, 2 * np.sqrt(a) * np.sqrt(d)), 1e-300)) / self.mu - 0.5 * self.mu)
+
+    def _settle(self, at: _At, g: Array, cut: float, kept: float) -> Array:
+        """The best place g_{B-1} with the earlier ones, from where it would be without them."""
+        found = g.copy()
+        for side in (1, -1):
+            some = np.flatnonzero(side * (g - at.g0) > self.mu)
+            if len(some) and len(self._earlier):
+                found[some] = self._tied_place(at.some(some), g[some], cut, kept, side)
+        return found
+
+    def _tied_place(self, at: _At, g: Array, cut: float, kept: float, side: int) -> Array:
+        """The same where all of them lie above the others' best (`side` 1), or all below.
+
+        Above, it is the root of a - c v - d v^2 less, for the place i steps before,
+
+            w_i exp(-i (i + 1) mu^2 / 2) v^i (open v - q exp(i mu^2))_+,
+
+        a falling, concave function. Below, with z = 1 / v, it is that of a z^2 - c z - d and, for each such place,
+
+            w_i exp(-i (i - 1) mu^2 / 2) z^(i+1) (q exp(-i mu^2) z - open)_+,
+
+        a convex one. Newton's steps from the far side stay there, and after one from the near side they are there. They start from the root
+        without earlier places, or between roots of neighbours.
+        """
+        q, mu2, open_ = self.rate, self.mu**2, at.above + self.rate
+        if len(g) > 64 * _STRIDE:
+            few = np.unique(np.append(np.arange(0, len(g), _STRIDE), len(g) - 1))
+            between = np.interp(np.arange(len(g)), few, self._tied_place(at.some(few), g[few], cut, kept, side))
+            g = np.minimum(g, between) if side > 0 else np.maximum(g, between)
+        a, c, d = self._coefficients(at, self.cuts.full, cut, kept)
+        log_x = side * (self.mu * g + 0.5 * mu2)  # of v or of z
+        left = np.arange(len(g))  # still to be moved
+        for _ in range(_ROUNDS):
+            x = np.exp(log_x[left])
+            if side > 0:
+                value, slope = a[left] - c[left] * x - d[left] * x * x, -c[left] - 2 * d[left] * x
+            else:
+                value, slope = d[left] + c[left] * x - a[left] * x * x, c[left] - 2 * a[left] * x
+            excess = side * at.log_open[left] + log_x[left]
+            within = np.arange(len(left))
+            for i, weight in enumerate(self._earlier, 1):
+                within = within[excess[within] > i * mu2]
+                if not len(within):
+                    break
+                here, power = log_x[left[within]], i if side > 0 else i + 1
+                scale = (q if side > 0 else open_[left[within]]) * weight
+                scale = scale * np.exp(np.minimum(power * here - 0.5 * i * (i - 1) * mu2, 600.0))
+                grown = np.exp(np.minimum(excess[within] - i * mu2, 600.0))
+                value[within] -= scale * (grown - 1)
+                slope[within] -= scale * (grown + power * (grown - 1)) / x[within]
+            move = np.clip(value / slope / x, -1e6, 0.999)
+            log_x[left] += np.log1p(-move)
+            left = left[np.abs(move) > 1e-13 * np.maximum(1.0, np.abs(log_x[left]))]
+            if not len(left):
+                break
+        return np.asarray((side * log_x - 0.5 * mu2) / self.mu)
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
         finite = np.isfinite(edges)
@@ -208,69 +342,25 @@ class CutGaussian(BinnedPair):
         return np.maximum(-np.diff(p), 0.0), np.maximum(-np.diff(q), 0.0)
 
 
-_CELL = 0.02  # of the output along the record, in standard deviations
-_LANE = 0.25  # across it
-_GROUPS = 8000
-_ASIDE = 0.3  # the part of its last step by which the walk goes the record's way, chosen by trial
+class AttainedCuts(CutGaussian):
+    """The same on data sets of exactly `size` records, from below: at every alpha some mechanism of sensitivity 1 attains it.
 
-
-def attained_cuts(rate: float, sigma: float, *, size: int, batch: int, walk: int | None = None) -> tuple[FinitePair, FinitePair]:
-    """Both directions of a mechanism of sensitivity 1 on a data set of `size` records, its outputs put into cells: a lower bound.
-
-    The sum over a batch with fewer than B - 1 - `walk` others is 0. Then each further one moves it by mu in one direction, so that full
-    batches stand apart; the (B-1)-th by mu the way in which the record goes, and the B-th back again. The record adds mu, so a
-    cut batch that keeps it stands 2 mu from one that does not.
+    A walk of the best test is a walk of the sum as well: let a batch of j others have the sum g_j, and g_j + mu with the record. No record
+    moves it by more than mu, and a half-line tests it. Here a walk begins where the tied places do: all batches before stand at the first.
     """
-    mu, law = 1 / sigma, cuts(rate, size, batch)
-    steps = max(1, min(batch - 2, math.ceil(6 * sigma) if walk is None else walk, 200))
-    lanes = [binomial_mass(size - 1, rate, batch - 1 - steps + i) for i in range(steps)]
-    rest = max(0.0, 1 - law.cut - law.full - math.fsum(lanes))
-    aside = _ASIDE * mu
-    final = (steps - 1 + math.sqrt(1 - _ASIDE * _ASIDE)) * mu
-    across = np.concatenate([[-math.inf], np.arange(-7.0, final + 7.0, _LANE), [math.inf]])
-    along = np.concatenate([[-math.inf], np.arange(-10.0, 2 * mu + aside + 12.0, _CELL), [math.inf]])
 
-    def cells(edges: Array, place: float) -> Array:
-        x = edges - place
-        k = int(np.count_nonzero(x[:-1] <= -x[1:]))
-        mass = np.empty(len(x) - 1)
-        mass[:k], mass[k:] = np.diff(ndtr(x[: k + 1])), -np.diff(ndtr(-x[k:]))
-        return mass
+    close = True
 
-    walking = rest * cells(across, 0.0)
-    for i, weight in enumerate(lanes[:-1]):
-        walking = walking + weight * cells(across, (i + 1) * mu)
-    end = cells(across, final)
-    plain, drawn = cells(along, 0.0), cells(along, mu)
-    here, there, far = (cells(along, aside + x) for x in (0.0, mu, 2 * mu))
-    cut, kept, full, before = law.cut, law.kept, law.full, lanes[-1]
-    q_mass = np.outer(walking, plain) + np.outer(end, (cut + before) * here + full * there)
-    p_mass = np.outer(walking, (1 - rate) * plain + rate * drawn)
-    p_mass += np.outer(
-        end, (cut - kept + before * (1 - rate)) * here + (full * (1 - rate) + before * rate) * there + (full * rate + kept) * far
-    )
-    return _grouped(p_mass.ravel(), q_mass.ravel())
+    def __init__(self, rate: float, sigma: float, *, size: int, batch: int) -> None:
+        super().__init__(rate, sigma, size=size, batch=batch)
+        if len(self._earlier):
+            self._earlier[-1] = max(0.0, 1 - self.cuts.full - self.cuts.cut - float(self._earlier[:-1].sum()))
 
+    def __repr__(self) -> str:
+        return f"AttainedCuts({self.rate}, {1 / self.mu}, size={self.size}, batch={self.batch})"
 
-def _grouped(p: Array, q: Array) -> tuple[FinitePair, FinitePair]:
-    """Cells of like losses put together: what a function of the output tells is at most what the output tells."""
-    inside = (p > 0) & (q > 0)
-    p, q = np.append(p[inside], p[~inside].sum()), np.append(q[inside], q[~inside].sum())
-    p, q = p[(p > 0) | (q > 0)], q[(p > 0) | (q > 0)]
-    with np.errstate(divide="ignore"):
-        loss = np.clip(np.log(p) - np.log(q), -600.0, 600.0)
-    ladder = np.arcsinh(loss / 0.002)
-    place = np.floor((ladder - ladder.min()) / max(float(np.ptp(ladder)), 1e-300) * _GROUPS).astype(int)
-    together = np.asarray(np.bincount(place, p), dtype=float), np.asarray(np.bincount(place, q), dtype=float)
-    kept = (together[0] > 0) & (together[1] > 0)
-    p, q = together[0][kept], together[1][kept]
-    return _finite(p / p.sum(), q / q.sum()), _finite(q / q.sum(), p / p.sum())
-
-
-def _finite(p: Array, q: Array) -> FinitePair:
-    loss = np.log(p) - np.log(q)
-    order = np.argsort(loss, kind="stable")
-    loss, p = loss[order], p[order]
-    distinct, place = np.unique(loss, return_inverse=True)
-    return FinitePair(distinct, np.log(np.bincount(place, p)), rounding=1e-12)
-
+    def _cut(self, at: _At) -> tuple[Index, Array, Array]:
+        full, cut, kept = self.cuts.full, self.cuts.cut, self.cuts.kept
+        g = self._settle(at, self._start(at, full, cut, kept), cut, kept)
+        _, p, q = self._gain(at, g, full, cut, kept, self._earlier)
+        return np.arange(len(g)), p, q
