@@ -229,8 +229,9 @@ def test_rows_that_a_policy_or_a_foreign_server_makes_are_refused(monkeypatch: p
     def asked(name: str, role: str | None = None) -> float:
         with closing(Postgres(url)) as engine:
             if role is not None:
-                engine._connection.execute(f"SET ROLE {role}".encode())
-                engine._connection.commit()
+                for connection in (engine._connection, engine._beside):
+                    connection.execute(f"SET ROLE {role}".encode())
+                    connection.commit()
             here, budget = replace(place, usual=engine), Budget(epsilon=10**9, delta="1e-3")
             session = here.session(Unit("id", max_rows=1), budget, name=name, loss=False)
             return round(float(session.sql(f"SELECT COUNT(*) AS q FROM {name}", epsilon=10**6)["q"][0]))

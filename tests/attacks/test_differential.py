@@ -162,7 +162,7 @@ class Sent:
                     self.engine._list(self.lists)
                     found = duckdb_fetched(self.engine._connection, text)
             elif isinstance(self.engine, Postgres):
-                found = self.engine._fetched(text)
+                found = self.engine._fetched(text, self.engine._connection, self.engine._lock)
             else:
                 found = spark_fetched(self.engine.session, text)
         except Exception as problem:

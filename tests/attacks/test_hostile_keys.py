@@ -43,7 +43,8 @@ def made(place: Place, values: list[str]) -> None:
     elif place.name == "spark":
         place.usual.session.sql(rows).localCheckpoint().createOrReplaceTempView("hostile")
     else:
-        place.usual._connection.execute(f"CREATE OR REPLACE TEMP VIEW hostile AS {rows}")
+        for connection in (place.usual._connection, place.usual._beside):  # what is temporary is seen by its own connection alone
+            connection.execute(f"CREATE OR REPLACE TEMP VIEW hostile AS {rows}")
 
 
 def asked(place: Place, plan: Plan) -> Exact:

@@ -51,6 +51,7 @@ ELSEWHERE = {
     "canary_clients.audit_question": "plays the game and hands the scores to audit_one_run, which is counted",
     "credible.credible": "a Bayesian interval, no bound; its calibration is counted in test_credible",
     "poisoning.poisoning_success": "two rates with the exact one-sided bounds of operating_point, half of the risk each",
+    "information.mine": "a limit from examples; how often it holds is counted in leakage/test_information",
     "inputs.search_inputs": "chooses a pair, and hands fresh samples of it to attack, which is counted",
     "local_reports.audit_reports": "draws reports and hands them to attack, which is counted; all its looks share its confidence",
     "synthetic.audit_measurements": "plays the game and hands the scores to coin_evidence, which is counted",

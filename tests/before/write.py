@@ -5,7 +5,8 @@
 
 The fixtures were written by commit f259f1e. They are not to be written again unless a number is meant to change; then the commit says
 which and why. One was: the lower end of the Rényi divergence of `Worst` had no margin for the bins it is worked out
-on. Batches that are cut at random have a finite price (decision 0067), with a lower end for replacements too. The linear
+on. Batches that are cut at random have a finite price (decision 0067), with a lower end for replacements too, which is
+that of the tight pair by now (0131). The linear
 models of `tacit.learning` are fitted in stages under one price now (decision 0072), least squares only as far as little harm is
 predicted (0084), classifiers pay for their floor and fit twice where epsilon is large, products of rows are summed on a lattice of
 their factors (0081), pure classifiers share their epsilon otherwise (0140),

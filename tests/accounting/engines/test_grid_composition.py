@@ -210,7 +210,7 @@ def test_many_unrelated_steps_are_gathered() -> None:
     # the same sizes once each can be enumerated; gathered pairs must give the same
     single = [(finite.randomised_response(e), 1) for e in sizes]
     exact = bracket(single, delta=1e-6)
-    gathered = grid._refined(grid._gathered(single), False, 1e-6, None, 1e-6)
+    gathered = grid._refined(grid._gathered(single), grid._gathered(single), False, 1e-6, None, 1e-6)
     assert gathered is not None
     assert gathered.lower <= exact.upper
     assert exact.lower <= gathered.upper

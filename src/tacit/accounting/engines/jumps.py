@@ -12,7 +12,7 @@ jumps beyond the last cut (at most T times their mass), and terms with too many 
 
 >>> from tacit.accounting.pairs.mixture import poisson_gaussian
 >>> found = bracket(poisson_gaussian(1e-6, 1.0), 30, delta=1e-30)
->>> 0.04748 < found.lower < found.upper < 0.04749, found.width < 1e-9
+>>> 0.04748 < found.lower < found.upper < 0.04749, found.width < 1e-8
 (True, True)
 """
 
