@@ -212,7 +212,10 @@ def test_an_outcome_is_read_without_a_thread_and_lost_ones_take_the_same_way(own
     row = own_house.service.claims.row(mine["id"])
     assert row is not None
     questions = own_house.service.questions
-    assert questions.drawn(row) == questions.due(row) == questions._drawn(row)
+    assert questions.drawn(row) == questions._drawn(row)
+    due = questions.due(row)
+    assert due is not None and due == questions._drawn(row) + questions.grid.spread(row["id"])
+    assert questions.drawn({**row, "state": "running", "ready": None}) is None, "nothing is told of one that is not done"
     lost = {**row, "state": "lost", "entry": None, "answer": None}
     assert questions.drawn(lost) is not None and questions.view(lost)["answered"] is None
     again = own_house.ask("ann", "read-from-the-book").json()

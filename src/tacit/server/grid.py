@@ -2,7 +2,8 @@
 
 A question that was asked at time t leaves at t + g 2^k. The least k is the one whose stretch holds the public estimate
 for the data set; an answer that is not ready by then waits for the next doubling. So a time tells at most how often
-the wait was doubled, and a failure leaves when an answer would.
+the wait was doubled, and a failure leaves when an answer would. What other work of the machine adds to it, fractions of a millisecond,
+is drowned by a random part of a step that only the process knows.
 
 >>> grid = Grid(step=0.25)
 >>> grid.due(100.0, estimate=0.3, ready=100.01), grid.due(100.0, estimate=0.3, ready=100.49)
@@ -13,12 +14,16 @@ the wait was doubled, and a failure leaves when an answer would.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import secrets
+from dataclasses import dataclass, field
 
 from tacit.server.errors import ConfigurationError
 
 #: Beyond so many doublings of a step an answer is not waited for: a week, for a step of a quarter of a second.
 MOST = 22
+#: The part of a step over which answers are spread.
+SPREAD = 0.2
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class Grid:
     """Times at which answers may leave; a step of 0 lets them leave at once, and is for tests of the grid alone."""
 
     step: float
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.step <= 3600:
@@ -45,3 +51,13 @@ class Grid:
                 break
             found *= 2
         return found
+
+    def spread(self, question: str) -> float:
+        """How much later than at its time the answer to this question leaves: always the same, and not to be guessed from its name.
+
+        >>> grid = Grid(step=0.25)
+        >>> 0 <= grid.spread("a") < 0.05, grid.spread("a") == grid.spread("a"), Grid(0).spread("a")
+        (True, True, 0.0)
+        """
+        part = int.from_bytes(hashlib.blake2b(question.encode(), key=self.key, digest_size=8).digest(), "big") / 2**64
+        return self.step * SPREAD * part

@@ -249,6 +249,10 @@ class Questions:
             return float(row["ready"] or row["started"])
         if row["state"] not in ("stored", "lost", "refused"):
             return None
+        return self._on_grid(row) + self.grid.spread(row["id"])
+
+    def _on_grid(self, row: Mapping[str, Any]) -> float:
+        """The time of the grid that belongs to an outcome; it is its date, and it leaves a little later."""
         return self.grid.due(row["started"], estimate=row["estimate"], ready=row["ready"])
 
     def next_look(self, row: Mapping[str, Any], now: float) -> float:
@@ -300,8 +304,9 @@ class Questions:
         """The same as `_drawn`, where nothing has to be waited for; None means that `view` has to ask."""
         asked = {"entry": row["entry"], "dataset": row["dataset"], "id": row["id"]}
         found = self.database.at_once(_FIRST, asked)
-        due = None if found is None else self.due(found)
-        return None if due is None else min(due, self.due(row) or due)
+        if found is None or found["ready"] is None or row["ready"] is None:
+            return None
+        return min(self._on_grid(found), self._on_grid(row))
 
     def _drawn(self, row: Mapping[str, Any]) -> float:
         """When the answer was first let out: one from the book keeps its date. Not when it was drawn, which the rows have a say in."""
@@ -309,7 +314,7 @@ class Questions:
         with self.database.read() as connection:
             query = sa.select(questions.c.state, questions.c.started, questions.c.estimate, questions.c.ready)
             found: Sequence[Mapping[str, Any]] = [dict(one) for one in connection.execute(query.where(same)).mappings()]
-        return min(self.due(one) or 0.0 for one in (found or [row]))
+        return min(map(self._on_grid, found or [row]))
 
     def answer(self, caller: Caller, question: str) -> Answer:
         """The answer as an object, for pages and files. Refused while there is none; lost is lost."""
