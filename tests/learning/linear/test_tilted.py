@@ -126,7 +126,7 @@ def test_bearable_noise_costs_what_it_may_by_simulation(larger: float) -> None:
 
 
 def test_weak_signals_in_unequal_classes_and_long_rows_keep_the_floor() -> None:
-    """Rows beyond the cut are scored as they are: a fit that looks only at cut rows lost .05 here."""
+    """Rows beyond the cut are scored as they are, so the floor must hold for them too, and not only for cut rows."""
     generator = np.random.default_rng(4)
     X = np.clip(generator.standard_t(1.5, (2500, 20)) * 0.05, -1, 1)
     y = (generator.random(2500) < 0.76).astype(int)
