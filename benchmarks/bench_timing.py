@@ -46,6 +46,9 @@ import os, tacit.tables.left_out as left_out
 def run(self, statement):
     raise RuntimeError("the engine fails")
 left_out.LeftOut.run = run
+"""
+#: All services start in the same way, so that their times differ by what they do alone.
+APP = """
 from tacit.server.start import make
 app = make()
 """
@@ -112,11 +115,9 @@ def studied(step: str, count: int, lanes: int, sides: tuple[str, ...]) -> dict[s
             file, port = made(folder / side, side, step), 8493 + place
             with Service.open(load(file)) as service:
                 tokens[side] = service.register.issue("ann", role="analyst").text
-            words = [sys.executable, "-m", "tacit.cli", "serve", str(file), "--port", str(port)]
-            if side == "failing":
-                (folder / side / "failing.py").write_text(FAILING)
-                words = [sys.executable, "-m", "uvicorn", "failing:app", "--app-dir", str(folder / side), "--port", str(port),
-                         "--no-access-log", "--log-level", "critical"]  # fmt: skip
+            (folder / side / "served.py").write_text((FAILING if side == "failing" else "") + APP)
+            words = [sys.executable, "-m", "uvicorn", "served:app", "--app-dir", str(folder / side), "--port", str(port),
+                     "--no-access-log", "--log-level", "critical"]  # fmt: skip
             processes.append(started(words, f"http://127.0.0.1:{port}/readyz", TACIT_SERVICE_FILE=str(file)))
             ports[side] = port
         # plans are made and caches filled before times count; a number is asked once, because it names the key
