@@ -114,8 +114,15 @@ def test_a_training_without_answers_or_without_a_baseline_is_told() -> None:
     assert "six questions" not in [notice.rule for notice in plan(parse(EXAMPLE)).warnings]
     answered = written(TRAINING, complexity={"baseline": "none"}, accuracy_needed={"within": {}})
     assert [notice.rule for notice in plan(parse(answered)).warnings if notice.place.startswith("preparation")] == ["no baseline"]
-    with pytest.raises(JobError, match="linear model"):
-        parse(written(TRAINING, complexity={"baseline": "again"}, accuracy_needed={"within": {}}))
+    # a logistic regression is a linear model, so it is simple; one of trees is not
+    own = {"complexity": {"baseline": "again"}, "accuracy_needed": {"within": {}}}
+    assert parse(written(TRAINING, **own)).preparation is not None
+    grown = TRAINING.replace("estimator: LogisticRegression", "estimator: RandomForestClassifier")
+    grown = grown.replace("save: [json, npz, onnx, joblib]", "save: [json]")
+    assert grown != TRAINING
+    with pytest.raises(JobError, match="linear model") as refused:
+        parse(written(grown, **own))
+    assert refused.value.place == "preparation.complexity.baseline"
 
 
 def test_a_job_without_answers_keeps_its_fingerprint() -> None:

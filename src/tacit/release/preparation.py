@@ -126,7 +126,7 @@ def agree(job: Job) -> None:
             f"{_CLOSED[told.unit.protects]} cannot be what is protected: the job's unit protects {_CLOSED[protected]}; change one",
             place="preparation.unit.protects",
         )
-    simple = {output.name for output in job.outputs if output.kind != "model" or getattr(output, "estimator", "").startswith("Linear")}
+    simple = {output.name for output in job.outputs if not getattr(output, "grows", False)}  # every model but one of trees is linear
     if told.complexity.baseline not in {"none", *simple}:
         raise JobError(
             f"must be none, or an output that is a table or a linear model: {', '.join(sorted(simple)) or 'this job has none'}",
