@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.release.kinds.test_model import COST, done, job
+from tests.release.kinds.test_model import COST, TEXT, done, job
 
 from tacit import learning
 from tacit.noise import test_mode as seeded
-from tacit.release import JobError
+from tacit.release import JobError, parse
 from tacit.release.kinds import model, model_trees
 from tacit.release.planning import plan
 
@@ -86,3 +86,12 @@ def test_the_price_is_known_before_the_data() -> None:
 def test_forms_that_trees_do_not_have_are_refused(form: str) -> None:
     with pytest.raises(JobError, match="json or npz"):
         job(("LogisticRegression", "DecisionTreeClassifier"), (PLAIN[0], f"save: [{form}]"))
+
+
+def test_boosting_without_a_delta_is_refused_by_the_plan() -> None:
+    text = TEXT.replace("estimator: LogisticRegression", "estimator: GradientBoostingClassifier")
+    text = text.replace("save: [json, npz, onnx, joblib]", "save: [json]").replace("delta: 1e-6", "delta: 0")
+    with pytest.raises(JobError) as refused:
+        plan(parse(text))
+    assert refused.value.place == "again.estimator"
+    assert plan(parse(text.replace("GradientBoosting", "RandomForest")))["again"].event is not None

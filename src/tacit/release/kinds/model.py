@@ -348,6 +348,11 @@ class _Rehearsed:
 def plan(output: ModelOutput, portion: Portion) -> PlannedModel:
     """Fit and counts, each for the whole portion: one person touches one of them. No data is touched."""
     evaluation = noise_for(portion.spend, output.desk.unit.adjacency)
+    if output.spec.estimator.startswith("GradientBoosting") and portion.spend.pure:
+        raise JobError(
+            "boosting adds Gaussian noise, which has no price without a delta: give the budget a delta, or grow a forest",
+            place=f"{output.spec.name}.estimator",
+        )
     return PlannedModel(output, portion, _training_event(_Rehearsed(output, portion.spend)), evaluation)
 
 
