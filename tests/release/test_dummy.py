@@ -20,7 +20,7 @@ from tacit.release.dummy import DIAGNOSES, REGIONS, SCHEMA, dummy, tables_for, v
 from tacit.release.job import parse
 from tacit.release.sources import opened
 from tacit.tables.errors import TableError
-from tacit.tables.schema import Column, Schema
+from tacit.tables.relation import Column, Schema
 
 TABLE = visits(60_000)
 

@@ -10,8 +10,9 @@ from tests.tables.people import AGE, AGGREGATES, BOUNDS, COST, REGIONS, engine_o
 
 from tacit.accounting import Composed, Guarantee, account
 from tacit.tables import Aggregate, Question, Refused, TableError, Unit
-from tacit.tables.plan import LOSS_PARTS, interval_of, multiplicity_of, types_of
+from tacit.tables.plan import LOSS_PARTS, multiplicity_of, types_of
 from tacit.tables.statement import rows_of
+from tacit.tables.statistics import interval_of
 
 UNIT = Unit("id", max_rows=3)
 

@@ -24,8 +24,7 @@ from tacit.tables.builder import Query
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.plan import Plan, Settings, make
-from tacit.tables.relation import Catalog, Relation, Table
-from tacit.tables.schema import Column, Schema
+from tacit.tables.relation import Catalog, Column, Relation, Schema, Table
 from tacit.tables.source import Source
 from tacit.tables.sql import parse
 from tacit.tables.statement import salt_marked

@@ -16,7 +16,7 @@ from tacit.accounting import Guarantee
 from tacit.noise import test_mode
 from tacit.tables import Column, Desk, Refused, Session, Source, TableError, Unit
 from tacit.tables.figures import integers
-from tacit.tables.rewriting import rewritten
+from tacit.tables.joins import rewritten
 
 BIG = 2_000_000  # a price at which noise is less than a half
 

@@ -2,7 +2,7 @@
 
 The visits are made to be awkward in the ways real ones are: a few patients come very often, costs and ages are skewed, some diagnoses are
 rare, values are missing or not a number. The same edition gives the same rows. Rows for a job are those of its schema
-(`tacit.tables.schema`), and fit together: foreign keys lead to rows that are there, the two ends of edges are the same nodes, dates lie
+(`tacit.tables.Schema`), and fit together: foreign keys lead to rows that are there, the two ends of edges are the same nodes, dates lie
 about the job's period, and what the job declares to be capped is.
 
 >>> visits(4).column_names

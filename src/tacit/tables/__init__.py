@@ -22,8 +22,8 @@ from tacit.tables.magic import register_magic
 from tacit.tables.plan import Plan, Recipe
 from tacit.tables.question import KINDS, Aggregate, Key, Output, Question
 from tacit.tables.reading import ColumnReading, date_formats, encoding_of, number_marks
+from tacit.tables.relation import Column, Schema
 from tacit.tables.remote import RemoteSession, connect
-from tacit.tables.schema import Column, Schema
 from tacit.tables.session import Session
 from tacit.tables.source import CSV, DUCKDB, PARQUET, Source
 from tacit.tables.unit import Unit, auto

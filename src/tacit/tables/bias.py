@@ -146,8 +146,9 @@ def biases(
 def _of(recipe: Recipe, plan: Plan, found: Figures, lost: Lost, values: Sequence[Floats]) -> Bias | None:
     """What the caps take from one figure."""
     kind = recipe.aggregate.kind
-    heaped = plan.unit.spread(plan.question.grouped)[1]
-    if kind == "count_person" and not plan.question.grouped:
+    grouped = bool(plan.question.keys)
+    heaped = plan.unit.spread(grouped)[1]
+    if kind == "count_person" and not grouped:
         lost = NOTHING  # whoever has a row has one left
     if kind in ("count", "count_value", "count_person"):
         return of_count(found, lost, heaped=heaped)

@@ -39,8 +39,7 @@ from tacit.tables.errors import TableError
 from tacit.tables.figures import Released, answer_of, expected, integers, release
 from tacit.tables.plan import Plan, Settings
 from tacit.tables.question import Question
-from tacit.tables.relation import Catalog, Relation, Table
-from tacit.tables.schema import Schema
+from tacit.tables.relation import Catalog, Relation, Schema, Table
 from tacit.tables.source import Source
 from tacit.tables.sql import parse
 from tacit.tables.statement import needs_salt, salt_marked

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tacit.tables.engines.types import kind_of, zoned
 from tacit.tables.errors import TableError
-from tacit.tables.schema import Column, Schema
+from tacit.tables.relation import Column, Schema
 
 EPOCH = datetime.date(1970, 1, 1)
 _MISSING = 0.05

@@ -38,7 +38,7 @@ from tacit.tables.question import Aggregate, Question
 from tacit.tables.ranks import ladder_for
 from tacit.tables.relation import Relation
 from tacit.tables.statement import Wanted, key_name, rows_of, statement
-from tacit.tables.statistics import Interval, Share, Split, Statistic, better, split
+from tacit.tables.statistics import Interval, Share, Split, Statistic, better, interval_of, split
 from tacit.tables.unit import Reach, Unit
 
 Ends = tuple[Fraction | float, Fraction | float]
@@ -753,20 +753,6 @@ class _Planner:
 
 def _named(measure: Statistic, value: exp.Expression) -> Statistic:
     return replace(measure, name=f"{measure.name}: {value.sql()}")
-
-
-def interval_of(name: str, declared: Any) -> Interval:
-    """Declared bounds as an interval, or an error that says what bounds look like."""
-    try:
-        low, high = declared
-        ends = exact("lower bound", low), exact("upper bound", high)
-    except (TypeError, ValueError):
-        raise TableError(f"the bounds of {name} must be two finite numbers, such as (0, 100)") from None
-    if ends[0] > ends[1]:
-        raise TableError(f"the bounds of {name} must be (lower, upper), and {low} > {high}; swap them")
-    if max(abs(end) for end in ends) > 10**300:
-        raise TableError(f"the bounds of {name} must lie within 1e300 of zero")
-    return Interval(*ends)
 
 
 def _kind(aggregate: Aggregate) -> tuple[str, bool]:

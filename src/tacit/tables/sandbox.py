@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from tacit.noise import test_mode
 from tacit.tables.dummy import EPOCH, check_rows, dummy
-from tacit.tables.schema import Column, Schema
+from tacit.tables.relation import Column, Schema
 from tacit.tables.unit import Unit
 
 REGIONS = ("East", "North", "South", "West")

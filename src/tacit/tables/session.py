@@ -53,7 +53,7 @@ from tacit.tables.errors import EngineError, Refused, TableError
 from tacit.tables.figures import Released, expected
 from tacit.tables.plan import Plan
 from tacit.tables.question import Aggregate, Key, Question
-from tacit.tables.schema import Schema
+from tacit.tables.relation import Schema
 from tacit.tables.source import Source
 from tacit.tables.statement import rows_of
 from tacit.tables.unit import Auto, Unit

@@ -43,6 +43,7 @@ from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import number, total, why_not
 from tacit.tables.forms import as_whole, in_zone
 from tacit.tables.from_clause import refuse_clauses, rows_of
+from tacit.tables.joins import rewritten
 from tacit.tables.question import (
     EVALUATED,
     Aggregate,
@@ -59,7 +60,6 @@ from tacit.tables.question import (
     written,
 )
 from tacit.tables.relation import Catalog, Resolve
-from tacit.tables.rewriting import rewritten
 
 #: Longer questions are refused before they are parsed.
 LONGEST = 100_000

@@ -37,12 +37,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from sqlglot import exp
 
 from tacit.accounting import Adjacency, Event, Guarantee
-from tacit.exact import at_most, root
+from tacit.exact import at_most, exact, root
 from tacit.mechanisms import Law, NoisySums
 from tacit.noise import granularity_for
 from tacit.tables.errors import TableError
@@ -190,6 +190,20 @@ class Interval:
     def half(self) -> Fraction:
         """The greatest distance from the middle."""
         return max(self.upper - self.centre, self.centre - self.lower, Fraction(1, 2**1000))
+
+
+def interval_of(name: str, declared: Any) -> Interval:
+    """Declared bounds as an interval, or an error that says what bounds look like."""
+    try:
+        low, high = declared
+        ends = exact("lower bound", low), exact("upper bound", high)
+    except (TypeError, ValueError):
+        raise TableError(f"the bounds of {name} must be two finite numbers, such as (0, 100)") from None
+    if ends[0] > ends[1]:
+        raise TableError(f"the bounds of {name} must be (lower, upper), and {low} > {high}; swap them")
+    if max(abs(end) for end in ends) > 10**300:
+        raise TableError(f"the bounds of {name} must lie within 1e300 of zero")
+    return Interval(*ends)
 
 
 def row_count() -> Statistic:
