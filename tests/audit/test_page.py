@@ -6,9 +6,10 @@ import re
 
 import pytest
 
+from tacit.audit import page_of
 from tacit.audit.claim import Claim, Evidence, judge, surely
 from tacit.audit.mechanisms.report import audit_mechanism
-from tacit.audit.page import Page, embedded, number, page_of, tradeoff_figure
+from tacit.audit.page import Page, embedded, number, tradeoff_figure
 from tacit.audit.rates import OperatingPoint
 from tacit.noise import discrete_laplace
 

@@ -23,6 +23,7 @@ from tacit.audit.claim import Claim, Evidence, Verdict, held_against, judge
 from tacit.audit.credible import Credible, credible, private_probability
 from tacit.audit.experiment import generator
 from tacit.audit.mechanisms import LawPair, MechanismReport, attack, audit_mechanism, audit_reports, audit_until, band, certify, worst_pair
+from tacit.audit.mechanisms.report import page_of
 from tacit.audit.models import (
     Game,
     MembershipGame,
@@ -34,7 +35,7 @@ from tacit.audit.models import (
     coin_evidence,
     rank_attack,
 )
-from tacit.audit.page import Page, page_of
+from tacit.audit.page import Page
 from tacit.audit.rates import OperatingPoint, epsilon_of, mu_of, operating_point
 
 __all__ = [

@@ -24,8 +24,6 @@ from tacit.audit.claim import Claim, Verdict, surely
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from tacit.audit.mechanisms.report import MechanismReport
-
 NOT_TOLD = (
     "An attack that fails proves nothing: another attack, another pair of inputs or more samples may succeed. The proof is the claim's.",
     "The bound is about the inputs that were tried. The claim is about all pairs of neighbours.",
@@ -120,17 +118,3 @@ def tradeoff_figure(claim: Claim, verdicts: Sequence[Verdict], *, smallest: floa
     axis.legend(fontsize=8, frameon=False, loc="lower right")
     axis.spines[["top", "right"]].set_visible(False)
     return figure
-
-
-def page_of(report: MechanismReport, title: str) -> Page:
-    """The page of a report on a mechanism."""
-    return Page(
-        title,
-        report.claim,
-        report.verdicts,
-        findings=tuple(str(found) for found in report.divergences),
-        warnings=report.warnings if report.timing is None else (*report.warnings, str(report.timing)),
-        how=(f"{len(report.pairs)} pairs of inputs were replayed and screened: {'; '.join(report.pairs)}",),
-        broken=report.broken,
-        figures={"The claim and what was found": tradeoff_figure(report.claim, report.verdicts)},
-    )

@@ -31,7 +31,7 @@ from tacit.audit.mechanisms.outputs import Sampler, outcomes
 from tacit.audit.mechanisms.replay import Divergence, Function, replay_all
 from tacit.audit.mechanisms.search import WORST, Terms, attack
 from tacit.audit.mechanisms.timing import TimingReport, compare_times
-from tacit.audit.page import finite
+from tacit.audit.page import Page, finite, tradeoff_figure
 from tacit.noise import test_mode
 from tacit.parameters import count, probability
 
@@ -221,3 +221,17 @@ def _sample(function: Function, pair: Neighbours, n: int, seed: int | None) -> t
     with contextlib.nullcontext() if seed is None else test_mode(seed):
         first, second = outcomes(function, pair.first)(n), outcomes(function, pair.second)(n)
     return lambda _: first, lambda _: second
+
+
+def page_of(report: MechanismReport, title: str) -> Page:
+    """The page of a report on a mechanism."""
+    return Page(
+        title,
+        report.claim,
+        report.verdicts,
+        findings=tuple(str(found) for found in report.divergences),
+        warnings=report.warnings if report.timing is None else (*report.warnings, str(report.timing)),
+        how=(f"{len(report.pairs)} pairs of inputs were replayed and screened: {'; '.join(report.pairs)}",),
+        broken=report.broken,
+        figures={"The claim and what was found": tradeoff_figure(report.claim, report.verdicts)},
+    )
