@@ -29,7 +29,7 @@ import numpy as np
 import pytest
 
 from tacit.noise import source
-from tacit.noise.draws import POOLS_OF_THIS_PROCESS as POOLS
+from tacit.noise.source import POOLS_OF_THIS_PROCESS as POOLS
 from tacit.noise.source import SYSTEM, Words
 
 VARIABLE = "TACIT_TEST_STREAM"

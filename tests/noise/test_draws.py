@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tests.noise.reference import LEVEL, chi_square, scripted, spearman_z
 
 from tacit.accounting import ParameterError
-from tacit.noise import bernoulli_exp, discrete_gaussian, discrete_laplace, draws, test_mode
-from tacit.noise.draws import AHEAD, CHUNK, POOL, POOLS, SHORT, Pools, accepted, hand_out, in_bulk, join, random_bits, shape_of
+from tacit.noise import bernoulli_exp, discrete_gaussian, discrete_laplace, source, test_mode
+from tacit.noise.source import AHEAD, CHUNK, POOL, POOLS, SHORT, Pools, accepted, hand_out, in_bulk, join, random_bits, shape_of
 
 LIMIT = 6.2  # deviations: a chance of 5e-10
 
@@ -252,7 +252,7 @@ def test_the_pool_is_what_hides_the_time(monkeypatch: pytest.MonkeyPatch) -> Non
             taken.append(key)
             return super().take(key, bulk)
 
-    monkeypatch.setattr(draws, "POOLS_OF_THIS_PROCESS", Recording())
+    monkeypatch.setattr(source, "POOLS_OF_THIS_PROCESS", Recording())
     discrete_laplace(3)
     discrete_gaussian(3)
     assert [key[0] for key in taken] == ["laplace", "gaussian"]

@@ -22,7 +22,7 @@ import multiprocessing, os, sys
 if "same number" in sys.argv:
     os.getpid = lambda: 1
 from tacit import noise
-from tacit.noise.draws import POOLS_OF_THIS_PROCESS as pools
+from tacit.noise.source import POOLS_OF_THIS_PROCESS as pools
 from tacit.noise.source import SYSTEM as system
 from tacit.noise.source import words
 

@@ -14,7 +14,7 @@ from tests.noise.reference import ALL_ONES, LEVEL, chi_square, scripted
 
 from tacit.accounting import ParameterError
 from tacit.noise import permutation, test_mode, uniform_integers
-from tacit.noise.draws import _propose
+from tacit.noise.source import _propose
 
 
 @given(st.one_of(st.integers(min_value=1, max_value=2**63), st.sampled_from([1, 2, 3, 2**32, 2**32 + 1, 2**62 + 1, 2**63 - 1, 2**63])))

@@ -21,14 +21,13 @@ build samplers of their own use `words`, `Table` and the enclosures of exp(-x).
 # Imports inside functions: only `test_mode` may reach a seeded generator.
 
 from tacit.noise.choice import choose, choose_weighted
-from tacit.noise.draws import Size, bernoulli, bernoulli_exp, odds_bits, permutation, uniform_integers
-from tacit.noise.enclosed import CUTOFF, Table, exp_bounds, rough_exp
+from tacit.noise.enclosed import CUTOFF, Table, bernoulli, bernoulli_exp, exp_bounds, odds_bits, rough_exp
 from tacit.noise.gaussian import discrete_gaussian, rounded_gaussian
 from tacit.noise.gaussian_sums import Fill, add_gaussian
 from tacit.noise.laplace import discrete_laplace, geometric, rounded_laplace
 from tacit.noise.lattice import from_lattice, granularity_for, round_to_lattice, steps_apart
 from tacit.noise.poisson import poisson, skellam
-from tacit.noise.source import WORD, SeedRefusedError, Seen, is_private, test_mode, watch, words
+from tacit.noise.source import WORD, SeedRefusedError, Seen, Size, is_private, permutation, test_mode, uniform_integers, watch, words
 
 __all__ = [
     "CUTOFF", "WORD", "Fill", "SeedRefusedError", "Seen", "Size", "Table", "add_gaussian", "bernoulli", "bernoulli_exp", "choose",

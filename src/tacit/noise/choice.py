@@ -25,9 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import ParameterError
-from tacit.noise.draws import Integers, Size, shape_of, shaped
 from tacit.noise.enclosed import CUTOFF, Rationals, Table, Weights, exp_bounds, rough_exp
-from tacit.noise.source import WORD
+from tacit.noise.source import WORD, Integers, Size, shape_of, shaped
 from tacit.parameters import Number, number, positive
 
 Weighting = Sequence[Number] | NDArray[Any]

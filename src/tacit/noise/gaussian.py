@@ -36,10 +36,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.noise.draws import Integers, Size, accepted, hand_out, join, random_bits
 from tacit.noise.enclosed import MARGIN, Table, below, below_exp, exp_bounds, rough_exp
 from tacit.noise.laplace import coarsening, geometric_law
-from tacit.noise.source import WORD, words
+from tacit.noise.source import WORD, Integers, Size, accepted, hand_out, join, random_bits, words
 from tacit.parameters import Number, positive
 
 LARGEST = 64  # sigma of a table

@@ -36,9 +36,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.noise.draws import Integers, Size, accepted, bernoulli_exp, hand_out, join, random_bits
-from tacit.noise.enclosed import Table, below_exp, exp_bounds, power_bounds
-from tacit.noise.source import Words, words
+from tacit.noise.enclosed import Table, below_exp, bernoulli_exp, exp_bounds, power_bounds
+from tacit.noise.source import Integers, Size, Words, accepted, hand_out, join, random_bits, words
 from tacit.parameters import Number, positive
 
 LARGEST = 64  # scale of a quotient

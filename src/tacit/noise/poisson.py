@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import ParameterError
-from tacit.noise.draws import Integers, Size, bernoulli, hand_out
-from tacit.noise.enclosed import Table
+from tacit.noise.enclosed import Table, bernoulli
+from tacit.noise.source import Integers, Size, hand_out
 from tacit.parameters import Number, nonnegative
 
 REACH = 9  # standard deviations on each side of the mode that a table covers, and as many numbers more
