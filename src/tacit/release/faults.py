@@ -130,9 +130,13 @@ def in_job(error: Refusal, place: str = "") -> JobError:
     return JobError(error.said(WORDS), place=place).coded_as(error)
 
 
+#: What is said of a question's SQL reads the same in a job as in Python.
+_ALIKE = (
+    "argument-unknown", "digits-too-many", "node-unknown", "sub-query-not-person", "text-listed", "text-padded", "union-too-large",
+)  # fmt: skip
 #: The refusals and notes of other rooms, in the words of a job file. Other codes read the same everywhere.
 WORDS: Mapping[str, str] = {
-    "argument-unknown": "{node} with {argument} is not understood; write it in another way, or without it",
+    **{code: TableError.words[code] for code in _ALIKE},
     "bounds-missing": (
         "{column} has no bounds, so one row could move its sum by any amount; declare them: "
         "columns.{column}.bounds: [0, 100] (what is computed: bounds: {{{column}: [0, 100]}} in the output)"
@@ -173,7 +177,6 @@ WORDS: Mapping[str, str] = {
         "budget) is as large as what it is about; a greater epsilon tells it, and loss: false in the output "
         "saves it"
     ),
-    "node-unknown": "{node} is not understood in a question; write it in another way",
     "owners-several": (
         "a row of {table} leads to {key} in {ways} ways ({starts}), so it belongs to several at once, and no "
         "cap on one of them bounds what the others' coming and going changes; declare only the way that says "
@@ -201,27 +204,11 @@ WORDS: Mapping[str, str] = {
         "account {account!r} asks what each spend is for, and the job's purpose, {purpose!r}, does not say it; name the "
         "product and its reader"
     ),
-    "sub-query-not-person": (
-        "EXISTS, IN and sub-queries in a condition are answered where they are about the person, {person}, on both sides; "
-        "along a foreign key write a JOIN, which keeps rows of one person alone"
-    ),
     "table-unknown": "there is no table {table}; the job has {tables}",
     "terms-fixed": (
         "{term}: {name!r} is account {account!r}, which was opened with {term}={opened!r}; terms never "
         "change. An earlier job opened the account of these data; declare account: {{name: ..., budget: "
         "...}} with its terms, and this job's own budget is taken from it"
-    ),
-    "text-listed": (
-        "{column} is of an enumeration, and {what} would follow the order of its list, not that of the letters; say "
-        "CAST({column} AS VARCHAR) for the letters, or CASE {column} WHEN ... THEN 1 ... END for the list"
-    ),
-    "text-padded": (
-        "{column} is a char(n), which is kept filled up with blanks: {what} sees them, and other functions do not; "
-        "say CAST({column} AS VARCHAR), which has none at its end"
-    ),
-    "digits-too-many": (
-        "decimals of more than 38 digits together cannot be compared, added, multiplied or divided on Spark without leaving out some; "
-        "say CAST(... AS DOUBLE) of one of them, or CAST it to a decimal with fewer digits"
     ),
     "rows-may-fail": (
         "the rows of {table} are {how} while a paid statement runs, and whether that fails on one of them would tell of rows; "
@@ -235,7 +222,6 @@ WORDS: Mapping[str, str] = {
         "{column} is of a type ({type}) that questions cannot use, because engines disagree about it, or fail on some "
         "of its values; name a table that has what you need of it as a number, a text or a date"
     ),
-    "union-too-large": "a union may have at most {most} parts, with those of the unions in it; ask about fewer at once",
     "view-may-fail": (
         "view {table} computes which rows there are by something that may fail on one of them, or that is not known here (a cast, "
         "arithmetic, a window function, LIMIT, a sub-query in a condition), and whether a paid statement fails would tell of rows; "

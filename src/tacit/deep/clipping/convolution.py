@@ -25,13 +25,11 @@ from tacit.deep.clipping.parts import (
     Blocks,
     Bounds,
     Explicit,
+    Keeping,
     Part,
     add_products,
-    add_rows,
-    blank,
     ghost_bounds,
     ghost_is_cheaper,
-    row_norms,
     step_masses,
     weigh,
     working_dtype,
@@ -44,14 +42,13 @@ SPREAD = 6  # gradients are kept if they take at most so many times the room of 
 SLOWER = 1.5  # the product over unfolded windows beside the same operations in one matrix product
 
 
-class Windows(Part):
+class Windows(Keeping):
     """The gradient of a kernel: sum over positions of output gradient times window of the (already padded) input."""
 
     def __init__(self, layer: Conv, inputs: Tensor, outputs: Tensor) -> None:
         self.param, self.layer = layer.weight, layer
         self.inputs, self.outputs = inputs, outputs
         self.rows = len(layer.weight)
-        self._kept: Tensor | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -64,14 +61,8 @@ class Windows(Part):
         return numbers <= parts.KEEP and numbers <= SPREAD * (self.inputs.numel() + self.outputs.numel())
 
     @property
-    def terms(self) -> int:
-        if self._kept is not None:
-            return len(self._kept)
+    def products(self) -> int:
         return len(self.outputs) * (self.shape[0] + DOUBLE[0])  # each example's windows are blocks of their own
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.outputs.dtype if self._kept is None else self._kept.dtype
 
     def bounds(self) -> Bounds:
         time, rows, width = self.shape
@@ -86,15 +77,9 @@ class Windows(Part):
     def settle(self) -> Bounds:
         if not self._keeps() or ghost_is_cheaper(*self.shape, SLOWER):
             return self.bounds()
-        self._kept = self.explicit(0, len(self.inputs))
-        del self.inputs, self.outputs
-        norms = row_norms(self._kept)
-        return Bounds(norms, norms)
+        return self.keep()
 
-    def add(self, total: Tensor, weights: Tensor, blocks: Blocks) -> None:
-        if self._kept is not None:
-            add_rows(total, self._kept, weights, blocks)
-            return
+    def add_from_products(self, total: Tensor, weights: Tensor, blocks: Blocks) -> None:
         _, rows, width = self.shape
         groups = self.layer.groups
         slices = total.view(groups, rows, width)
@@ -105,9 +90,7 @@ class Windows(Part):
                 left, right = (values[group::groups].transpose(1, 2).flatten(0, 1) for values in (outputs, windows))
                 add_products(slices[group], left, right, blocks)
 
-    def explicit(self, first: int, last: int) -> Tensor:
-        if self._kept is not None:
-            return self._kept[first:last]
+    def explicit_from_products(self, first: int, last: int) -> Tensor:
         _, rows, width = self.shape
         groups = self.layer.groups
         found = self.outputs.new_empty((last - first) * groups, rows, width)
@@ -115,12 +98,6 @@ class Windows(Part):
             windows, outputs = self._unfolded(start, end)
             torch.bmm(outputs, windows.transpose(1, 2), out=found[(start - first) * groups : (end - first) * groups])
         return found.view(last - first, *self.param.shape)
-
-    def drop(self, rows: Tensor) -> None:
-        if self._kept is not None:
-            self._kept = blank(self._kept, rows)
-        else:
-            self.inputs, self.outputs = blank(self.inputs, rows), blank(self.outputs, rows)
 
     def _ghost(self, first: int, last: int) -> Bounds:
         windows, outputs = self._unfolded(first, last)

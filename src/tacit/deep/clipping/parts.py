@@ -261,7 +261,58 @@ class Explicit(Part):
         self.gradients = blank(self.gradients, rows)
 
 
-class Outer(Part):
+class Keeping(Part):
+    """Products of inputs and output gradients, which may turn into per-example gradients where those take less memory."""
+
+    inputs: Tensor
+    outputs: Tensor
+    _kept: Tensor | None = None
+
+    @property
+    @abstractmethod
+    def products(self) -> int:
+        """How many terms the sum has as long as it is made of products."""
+
+    @abstractmethod
+    def add_from_products(self, total: Tensor, weights: Tensor, blocks: Blocks) -> None:
+        """What `add` does with products."""
+
+    @abstractmethod
+    def explicit_from_products(self, first: int, last: int) -> Tensor:
+        """The gradients of these examples, from their products."""
+
+    def keep(self) -> Bounds:
+        """From here on hold the gradients, and no longer what they are made of."""
+        self._kept = self.explicit_from_products(0, len(self.inputs))
+        del self.inputs, self.outputs
+        norms = row_norms(self._kept)
+        return Bounds(norms, norms)
+
+    @property
+    def terms(self) -> int:
+        return self.products if self._kept is None else len(self._kept)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.outputs.dtype if self._kept is None else self._kept.dtype
+
+    def add(self, total: Tensor, weights: Tensor, blocks: Blocks) -> None:
+        if self._kept is None:
+            self.add_from_products(total, weights, blocks)
+        else:
+            add_rows(total, self._kept, weights, blocks)
+
+    def explicit(self, first: int, last: int) -> Tensor:
+        return self.explicit_from_products(first, last) if self._kept is None else self._kept[first:last]
+
+    def drop(self, rows: Tensor) -> None:
+        if self._kept is not None:
+            self._kept = blank(self._kept, rows)
+        else:
+            self.inputs, self.outputs = blank(self.inputs, rows), blank(self.outputs, rows)
+
+
+class Outer(Keeping):
     """The gradient of a matrix: sum over time of output gradient times input.
 
     `inputs` is (examples, time, features) and `outputs` (examples, time, rows of the matrix). `norms` may pass on
@@ -276,15 +327,10 @@ class Outer(Part):
         self.inputs, self.outputs = inputs.to(dtype), outputs.to(dtype)
         self.rows = outputs.shape[2]
         self._norms = norms
-        self._kept: Tensor | None = None
 
     @property
-    def terms(self) -> int:
-        return len(self._kept) if self._kept is not None else self.inputs.shape[0] * self.inputs.shape[1]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.inputs.dtype if self._kept is None else self._kept.dtype
+    def products(self) -> int:
+        return self.inputs.shape[0] * self.inputs.shape[1]
 
     def bounds(self) -> Bounds:
         inputs, outputs = self.inputs, self.outputs
@@ -300,28 +346,15 @@ class Outer(Part):
         count, time, width = self.inputs.shape
         if time == 1 or ghost_is_cheaper(time, self.rows, width) or count * self.rows * width > KEEP:
             return self.bounds()
-        self._kept = self.explicit(0, count)
-        del self.inputs, self.outputs
-        norms = row_norms(self._kept)
-        return Bounds(norms, norms)
+        return self.keep()
 
-    def add(self, total: Tensor, weights: Tensor, blocks: Blocks) -> None:
-        if self._kept is not None:
-            add_rows(total, self._kept, weights, blocks)
-            return
+    def add_from_products(self, total: Tensor, weights: Tensor, blocks: Blocks) -> None:
         outputs = weigh(self.outputs.to(blocks.dtype), weights)
         add_products(total.view(self.rows, -1), outputs.flatten(0, 1), self.inputs.flatten(0, 1), blocks)
 
-    def explicit(self, first: int, last: int) -> Tensor:
-        if self._kept is not None:
-            return self._kept[first:last]
+    def explicit_from_products(self, first: int, last: int) -> Tensor:
         return torch.bmm(self.outputs[first:last].transpose(1, 2), self.inputs[first:last])
 
-    def drop(self, rows: Tensor) -> None:
-        if self._kept is not None:
-            self._kept = blank(self._kept, rows)
-        else:
-            self.inputs, self.outputs = blank(self.inputs, rows), blank(self.outputs, rows)
 
 
 class Joint(Part):
