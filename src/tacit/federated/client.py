@@ -54,7 +54,8 @@ IDENTITY, REGISTER = "tacit-identity", "tacit-register"  # those of the identity
 class OnWeights:
     """Training that takes and gives named arrays, and perhaps the number of examples; made by `on_weights`."""
 
-    function: Callable[[Arrays, Context], Any]
+    #: Takes arrays and a context; what is made of a Flower function also takes its message and configuration.
+    function: Callable[..., Any]
 
 
 def on_weights(function: Callable[[Arrays, Context], Any]) -> OnWeights:
@@ -244,7 +245,7 @@ class _Node:
             start = layout.flat(before)
             if self._flower:
                 config = {**json.loads(ask.config), "server-round": ask.turn}
-                found = self.train.function(before, context, message=message, config=config)  # type: ignore[call-arg]
+                found = self.train.function(before, context, message=message, config=config)
             else:
                 found = self.train.function(before, context)
             after, examples = found if isinstance(found, tuple) else (found, 0)

@@ -44,7 +44,7 @@ def check(plan: JobPlan) -> None:
             why = _why_not(found, spec.figure)
             if why:
                 raise JobError(f"{spec.figure} of {name} {why}", place=place)
-            tables |= set(found.plan.question.relation.tables)  # type: ignore[union-attr]
+            tables |= set(found.plan.question.tables)
         if len(tables) != 1:
             raise JobError(f"the outputs ask {' and '.join(sorted(tables))}, which have different rows", place=place)
         expressions = {_asked(planned[name], spec.figure) for name in spec.outputs}

@@ -228,10 +228,10 @@ def check(tree: exp.Expression) -> None:
     for node in tree.walk():
         if type(node) not in NODES:
             raise Refused(code="node-unknown", node=_word(node))
-        only(node)  # type: ignore[arg-type]  # sqlglot's walk says Expr, the class above Expression
+        only(node)
 
 
-def only(node: exp.Expression) -> None:
+def only(node: exp.Expr) -> None:
     """Refuse arguments of a known node that are not understood; a node that is not known is the reader's to refuse."""
     kind = type(node)
     known = NODES.get(kind)

@@ -130,6 +130,11 @@ class Question:
     def grouped(self) -> bool:
         return bool(self.keys)
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that are asked about, as far as that is known: of a bare expression it is not."""
+        return () if isinstance(self.relation, exp.Expression) else self.relation.tables
+
 
 _BINARY: Mapping[type[exp.Expression], Callable[[Any, Any], Any]] = {
     exp.Add: operator.add,

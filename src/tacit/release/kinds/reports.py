@@ -39,15 +39,21 @@ from tacit.accounting import Adjacency, Composed, Event, Repeated, Shuffled, acc
 from tacit.errors import ParameterError
 from tacit.ledger import DataIdentity
 from tacit.local import (
+    BoundedVectors,
     Collector,
     Estimates,
+    FeatureRows,
     MarginalAnswers,
     Mean,
     MeanVector,
+    Numbers,
+    Projected,
     Protocol,
     RangeAnswers,
     RowAnswers,
     SketchAnswers,
+    UnitVectors,
+    VectorRandomiser,
     ViewAnswers,
     batch_sizes,
     forged_for,
@@ -325,13 +331,16 @@ def _predicted(output: ReportsOutput) -> float:
     spread = math.sqrt(randomiser.variance(n))
     match randomiser.answered_by:
         case "Mean":
-            return spread * float(holding.upper - holding.lower) / 2  # type: ignore[union-attr]
+            assert isinstance(holding, Numbers)
+            return spread * float(holding.upper - holding.lower) / 2
         case "MeanVector":
-            return float(np.max(holding.restored(np.zeros(randomiser.dimensions))[1])) * spread  # type: ignore[union-attr, attr-defined]
+            assert isinstance(randomiser, VectorRandomiser) and isinstance(holding, BoundedVectors | UnitVectors | Projected)
+            return float(np.max(holding.restored(np.zeros(randomiser.dimensions))[1])) * spread
         case "RangeAnswers":
             return RangeAnswers.expected_deviation(protocol, n)
         case "MarginalAnswers" | "ViewAnswers" | "RowAnswers":
-            sizes = holding.sizes  # type: ignore[union-attr]
+            assert isinstance(holding, FeatureRows)
+            sizes = holding.sizes
             if any(not 0 <= each < len(sizes) for features in output.spec.marginals for each in features):
                 raise JobError(f"marginals name features from 0 to {len(sizes) - 1}", place="outputs")
     return spread

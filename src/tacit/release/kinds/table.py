@@ -578,7 +578,7 @@ def _same_rows(planned: TablePlan) -> tuple[Any, ...]:
     unit, question = planned.plan.unit, planned.plan.question
     if not planned.whole_table or question.where is not None or unit.max_groups is not None or unit.rows_per_group is not None:
         return ()
-    return (*sorted(question.relation.tables), unit.most_rows)  # type: ignore[union-attr]
+    return (*sorted(question.tables), unit.most_rows)
 
 
 def checks(planned: TablePlan, result: Answer) -> list[tuple[str, bool]]:
