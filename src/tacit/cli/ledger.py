@@ -268,7 +268,7 @@ def enrol(
     new_key: Annotated[bool, typer.Option("--new-key", help="Make the key file first; it must not exist.")] = False,
     by: Annotated[str | None, typer.Option("--by", help="The key of an officer who signs for the new one.", metavar="FILE")] = None,
 ) -> None:  # fmt: skip
-    """Make somebody an officer of the book: the first alone, later ones signed for by an officer."""
+    """Add an officer to the book: the first signs alone, later ones are signed for by an officer."""
     if new_key:
         _make_key(key)
     own = _key(key)

@@ -69,7 +69,7 @@ def tools(session: RemoteSession, cap: Fraction | None) -> MCPServer[Any]:
 
     @server.tool()
     def dummy_rows(rows: int = 20) -> dict[str, list[Any]]:
-        """Made-up rows of the first table, to see its shape. They are about nobody, and cost nothing."""
+        """Made-up rows of the first table, to see its shape. They are about no real person, and cost nothing."""
         found = session.dummy(max(1, min(rows, 200)))
         return {name: [str(value) for value in found[name].to_pylist()] for name in found.column_names}
 

@@ -108,7 +108,7 @@ class Stepwise:
         return self.budget.guarantee.as_event(self.adjacency)
 
     def reading(self, delta: float) -> Bound:
-        """What was lost so far, valid at all moments at once: for whoever watches."""
+        """What was lost so far, valid at all moments at once: for people who watch the training."""
         if not self.filter.spent:
             return Bound(0.0, 0.0, "nothing was done")
         found = odometer(self.budget, self.filter.spent, delta)

@@ -49,7 +49,7 @@ class SummationForm:
         self._move(record, 1)
 
     def forget(self, record: Any) -> None:
-        """Take a record back; it must have been learned, which is not remembered."""
+        """Take a record back. It must have been learned: no list of records is kept, so this cannot be checked."""
         self._move(record, -1)
 
     def _move(self, record: Any, sign: int) -> None:

@@ -8,7 +8,7 @@ the update itself gets a little more noise.
 >>> round(update_multiplier(1.0, 5.0), 7), round(update_multiplier(0.6, 2.5), 7)
 (1.0050378, 0.6043672)
 >>> threshold = AdaptiveClip(start=0.1, clients=100)
->>> round(threshold.next(0.1, 0.0), 6)   # nobody within the threshold: half of the clients too few
+>>> round(threshold.next(0.1, 0.0), 6)   # no client within the threshold: half of the clients too few
 0.110517
 
 Guarantee

@@ -130,7 +130,7 @@ class Ask:
 
     @staticmethod
     def read(values: Mapping[str, Any]) -> Ask:
-        """The request in a record that somebody sent; every type is checked."""
+        """The request in a record that was received; every type is checked."""
         kinds = {"phase": str, "plan": str, "run": str, "turn": int, "threshold": float,
                  "layout": str, "model": bytes, "payload": bytes, "config": str}  # fmt: skip
         given = dict(values)

@@ -1,7 +1,7 @@
 """Training between silos, each private inside: hospitals hand on a model, or have theirs averaged.
 
 Every silo trains with its own privacy, such as `tacit.deep` on its own records, and lets out a model that is already
-private. So nobody is trusted with anything else, and the price is the silos' own: people of one silo pay for that silo's
+private. So no party is trusted with anything else, and the price is the silos' own: people of one silo pay for that silo's
 training only, a person in several silos for all of these.
 
 >>> from tacit.accounting import Gaussian, account

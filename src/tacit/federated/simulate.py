@@ -60,7 +60,7 @@ def simulate(
 
     `population` is how many clients there are, by default those of the plan's rule; `batch` how many of them are in memory
     at once, by default as many as 2.5 million numbers are. With an account the plan is paid for: central data are
-    somebody's data too.
+    a person's data too.
     """
     weights = np.array(start, dtype=np.float64).ravel()
     batch = min(MOST, max(FEWEST, NUMBERS // max(plan.size, 1))) if batch is None else batch

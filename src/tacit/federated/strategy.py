@@ -86,7 +86,7 @@ class Private(Strategy):
         return None
 
     def summary(self) -> None:
-        """Log the plan, where anybody listens: its prices take a moment to work out."""
+        """Log the plan if a handler listens: its prices take a moment to work out."""
         from logging import INFO, getLogger
 
         logger = getLogger("flwr")

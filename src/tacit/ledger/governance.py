@@ -269,7 +269,7 @@ def faults(fields: Mapping[str, Any], rules: Rules, spec: Spec | None) -> list[s
     bare = {name: value for name, value in fields.items() if name not in ("signatures", "time", "seq", "previous")}
     first = fields["kind"] == "officer" and not rules.officers
     if (signers != {fields["key"]}) if first else (not signers or signers - set(rules.officers)):
-        found.append("is a decision by nobody who is an officer")
+        found.append("is not signed by officers")
     wanted = 1 if fields["kind"] == "officer" or rules.tightens(fields, spec) else 2
     if len(signers) < wanted:
         found.append("loosens terms with one officer's signature")

@@ -446,7 +446,7 @@ def _decisions(ledger: Ledger) -> tuple[tuple[str, str, str], ...]:
 
 
 def _who(by: Mapping[str, tuple[Line, ...]]) -> str:
-    analysts = ", ".join(dict.fromkeys(line.name for line in by["analyst"])) or "nobody so far"
+    analysts = ", ".join(dict.fromkeys(line.name for line in by["analyst"])) or "no analyst so far"
     purposes = ", ".join(dict.fromkeys(line.name for line in by["purpose"])) or "none"
     return f"Analysts so far: {analysts}. Purposes: {purposes}."
 

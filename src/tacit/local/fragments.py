@@ -148,7 +148,7 @@ class FragmentSearch:
 
     @property
     def protocol(self) -> Protocol:
-        """What the people agree on who report fragments."""
+        """What people who report fragments agree on."""
         words = HashedWords(self.alphabet, self.length, self.step, self.hashes)
         letters = len(words.alphabet)
         return Protocol(words, FragmentReports(words.size, self.epsilon, letters, words.step, words.length, words.hashes, self.inner))

@@ -3,7 +3,7 @@
 A uniform grid is ordinary local privacy: any two cells are hidden from each other. The other two say less, and say so:
 
 - *Personalised* local privacy (Chen et al. 2016): a person names a zone of a public hierarchy (country, city, quarter) that may be known,
-  and a price; only the place within the zone is hidden. Errors are far smaller, because nobody reports on places outside.
+  and a price; only the place within the zone is hidden. Errors are far smaller, because no report is about places outside.
 - *Geo-indistinguishability* (Andres et al. 2013): the place itself with noise; two places are hidden the better the nearer they are,
   by epsilon times their distance.
 

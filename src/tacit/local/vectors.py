@@ -1,4 +1,4 @@
-"""BoundedVectors: one randomised report of many coordinates, and the mean vector of all people.
+"""Vectors: one randomised report of many coordinates, and the mean vector of all people.
 
 For coordinates between public bounds a person reports one coordinate, drawn without looking, with the whole epsilon (Harmony; Nguyen et al.
 2016). Splitting epsilon over all of them is possible and worse, and warns with the factor that it loses. For vectors of length 1 `PrivUnit`
@@ -52,7 +52,7 @@ class ShareOfEpsilonWarning(UserWarning):
 
 
 def _rows(values: Iterable[object], dimensions: int) -> Array:
-    """BoundedVectors as rows; what is no vector of so many numbers becomes a row of NaN."""
+    """Vectors as rows; what is no vector of so many numbers becomes a row of NaN."""
     if isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype.kind in "iuf" and values.shape[1] == dimensions:
         with np.errstate(over="ignore"):  # a warning would tell of a value
             return values.astype(np.float64)
@@ -71,7 +71,7 @@ def _rows(values: Iterable[object], dimensions: int) -> Array:
 @domain
 @dataclass(frozen=True)
 class BoundedVectors(Domain):
-    """BoundedVectors of `dimensions` numbers between two public bounds; what is no such vector counts as the middle."""
+    """Vectors of `dimensions` numbers between two public bounds; what is no such vector counts as the middle."""
 
     dimensions: int
     lower: Number
@@ -144,7 +144,7 @@ class UnitVectors(Domain):
 @domain
 @dataclass(frozen=True)
 class Projected(Domain):
-    """BoundedVectors of length at most 1, multiplied by a public matrix of signs over the root of `coordinates`, which are fewer.
+    """Vectors of length at most 1, multiplied by a public matrix of signs over the root of `coordinates`, which are fewer.
 
     The matrix is that of the public `family`; longer vectors are scaled to length 1. Coordinates beyond `reach` deviations of a
     random matrix are cut off. The mean is brought back with the transposed matrix, right on average over matrices.

@@ -317,7 +317,7 @@ def save_check(found: DataCheck, out: Path, release: Path) -> None:
 
     if not out.name.endswith(ENDS):
         raise JobError(
-            f"a check is written into a file that ends with {' or '.join(ENDS)}, so that nobody takes it "
+            f"a check is written into a file that ends with {' or '.join(ENDS)}, so that it is not taken "
             "for a release"
         )
     if (

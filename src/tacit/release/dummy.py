@@ -86,7 +86,7 @@ def visits(rows: int, *, edition: int = 7) -> pa.Table:
     region = draws.choice(len(REGIONS), people, p=_shares(REGIONS.values()))[person]
     sex = draws.choice(3, people, p=(0.52, 0.475, 0.005))[person]
     diagnosis = draws.choice(len(DIAGNOSES), rows, p=_shares(share for share, _ in DIAGNOSES.values()))
-    # nobody is pregnant at seventy; made-up data that say so would distract
+    # made-up data with a pregnancy at seventy would distract
     pregnancy = list(DIAGNOSES).index("pregnancy")
     diagnosis = np.where((diagnosis == pregnancy) & ((sex != 0) | (age < 15) | (age > 50)), 0, diagnosis)
     median = np.array([cost for _, cost in DIAGNOSES.values()], dtype=np.float64)[diagnosis]

@@ -19,7 +19,7 @@ Guarantee
     Conditions: the list is the people's own doing. Who is on it does not depend on the rows of anyone else, and a
     person's entry on it is added and removed together with that person.
     Where proved: book, chapter 16 (withdrawal); a filter by a predicate of the person is 1-stable (McSherry 2009).
-    Correction: the list is private. Its length, and the day on which it changed, are told to nobody who may ask.
+    Correction: the list is private. No one who may ask is told how long it is or on which day it changed.
 """
 
 from __future__ import annotations

@@ -314,7 +314,7 @@ def _is_connection(data: Any) -> bool:
 
 
 def _of_connection(data: Any, name: str, tables: tuple[str, ...], public: frozenset[str]) -> Source:
-    """Tables of a connection that somebody else holds: copied as they are now, because it can change and is not ours to lock down."""
+    """Tables of a connection that the caller holds: copied as they are now, because it can change and is not ours to lock down."""
     engine, identities = DuckDB(), list[Known]()
     for table in tables or (name,):
         try:

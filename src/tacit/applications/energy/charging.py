@@ -359,7 +359,7 @@ def made_up_month(seed: int = 2019) -> dict[str, Any]:
     """A month of made-up sessions in ACN-Data's form, with the shape that the book reports of November 2019.
 
     611 sessions, over half of them below 20 kWh and one above 100, a weekday pattern, two peak days of 771 kWh, and
-    a quiet holiday. Nobody's data: examples and tests use it.
+    a quiet holiday. The sessions are made up: examples and tests use them.
 
     >>> month = made_up_month()
     >>> len(month["_items"]), sorted(month["_items"][0])[:3]

@@ -1,7 +1,7 @@
 """Refusals of the energy package: a code with its facts, and the words for Python.
 
 A file that does not parse is refused with its name, the line and the fix, before anything is paid. The words never
-quote what stands in the file: a load is somebody's data.
+quote what stands in the file: a load is a customer's data.
 
 >>> str(EnergyError(code="case-unreadable", name="case9.m", line=12, reason="a row has 12 numbers", fix="give 13"))
 'case9.m, line 12: a row has 12 numbers; give 13'

@@ -189,7 +189,7 @@ def attack_profile(homes: Homes, profile: ArrayLike, house: int) -> ProfileAttac
 
 @dataclass(frozen=True)
 class Homes:
-    """Made-up households: `kwh[i, t]`, whether someone is at home, and when each appliance runs. Nobody's data."""
+    """Made-up households: `kwh[i, t]`, whether someone is at home, and when each appliance runs. They describe no real home."""
 
     kwh: Floats
     home: Bits

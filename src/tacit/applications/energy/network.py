@@ -137,7 +137,7 @@ class Network:
     def nine_buses() -> Network:
         """The nine buses of Anderson and Fouad 1977 (Example 2.6), with the limits and costs of Chow 1982, for examples.
 
-        Its loads are published ones, nobody's data.
+        Its loads are published ones, not a customer's data.
         """
         return _nine()
 

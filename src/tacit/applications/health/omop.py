@@ -41,7 +41,7 @@ CLINICAL = (
     "procedure_occurrence", "device_exposure", "measurement", "observation", "death", "note", "specimen", "payer_plan_period",
     "drug_era", "dose_era", "condition_era", "episode",
 )  # fmt: skip
-#: Tables that are about nobody.
+#: Tables without rows of people.
 VOCABULARY = (
     "concept", "vocabulary", "domain", "concept_class", "concept_relationship", "relationship", "concept_synonym",
     "concept_ancestor", "drug_strength",

@@ -86,7 +86,7 @@ class Level:
         return lower_rate(self.hits, self.trials, error) > self.permitted
 
     def learns(self, error: float = 1e-6) -> bool:
-        """Whether the attack did better than it would without the release, wrongly said with probability at most `error`."""
+        """Whether the attack did better than it would without the release; a wrong yes has probability at most `error`."""
         return lower_rate(self.hits, self.trials, error) > self.base
 
 

@@ -199,8 +199,8 @@ def choose(
 ) -> Test:
     """The score and threshold that promise the largest bound from `measured` fresh samples, judged on samples they were not learnt on.
 
-    At a high confidence and few samples no test may promise anything to who distrusts every rate; then they are trusted more, step by
-    step: a test that only looks good may turn out so, and one that always fires never does.
+    At a high confidence and few samples it can be that no test promises a bound as long as every rate is distrusted. Rates are then
+    trusted more, step by step: a test that only looks good may turn out to be good, and one that always fires never does.
     """
     counted: list[tuple[Candidate, Floats, Floats, Floats, int]] = []
     for candidate in tried:

@@ -52,7 +52,7 @@ def _partitioned(shared: bool = False) -> Iterator[None]:
 
 
 def teachers_share(rows: Any) -> Synthesizer:
-    """Every teacher sees everybody (as was found in a published package)."""
+    """Every teacher sees all rows (as was found in a published package)."""
     with _partitioned(shared=True):
         return synthesize(rows, DECLARED[:2], epsilon=1, delta=1e-6, method=VOTED, person="who", max_rows=1)
 
@@ -145,7 +145,7 @@ def mutants() -> list[Mutant]:
             ("a critic without noise", critic_without_noise, right, last, "Real rows reach the critic by plain gradients."),
             ("a maker that sees rows", maker_from_the_rows, right, last, "The maker learns from a critic that saw rows."),
             ("rows counted", as_many_as_there_are, right, last, "The number of rows is counted, not estimated."),
-            ("teachers share rows", teachers_share, voted, last, "Every teacher sees everybody, so all votes move."),
+            ("teachers share rows", teachers_share, voted, last, "Every teacher sees all rows, so all votes move."),
             ("votes unpaid", _made(Unpaid(**vars(VOTED))), voted, last, "One round of votes is paid for, all are asked."),
         )
     ]

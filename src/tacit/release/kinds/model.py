@@ -357,10 +357,10 @@ def plan(output: ModelOutput, portion: Portion) -> PlannedModel:
 
 
 def notices(planned: PlannedModel, job: Job, place: str) -> list[Notice]:
-    """Groups that the noise would hide, groups nobody asked about, and files that run code."""
+    """Groups that the noise would hide, a model without declared groups, and files that run code."""
     found, output = [], planned.output
     if not planned.spec.groups:
-        text = "no group is declared, so nobody will know whom the model serves worse; list columns with categories"
+        text = "no group is declared, so the figures cannot show whom the model serves worse; list columns with categories"
         found.append(Notice("no groups", f"{place}.groups", text))
     rows = job.expected.people or job.expected.rows
     if rows is not None:
@@ -382,9 +382,9 @@ def explain(planned: PlannedModel) -> tuple[str, str]:
     """What is done in words, and the statement that is sent."""
     spec = planned.spec
     words = (
-        f"{spec.estimator} of {spec.label} from {len(planned.inputs)} numbers, one row a person; {planned.training!r} for who is "
-        "trained on, "
-        f"{planned.evaluation.event!r} for who is held out (about {float(exact('holdout', spec.holdout)):.0%})"
+        f"{spec.estimator} of {spec.label} from {len(planned.inputs)} numbers, one row a person; {planned.training!r} for people "
+        "whose rows are used for training, "
+        f"{planned.evaluation.event!r} for those held out (about {float(exact('holdout', spec.holdout)):.0%})"
     )
     return words, _statement(planned).sql(dialect=planned.output.desk.engine.dialect, pretty=True)
 
@@ -432,9 +432,9 @@ def _rows(planned: PlannedModel) -> Rows:
 
 
 def one_of_each(people: Sequence[object]) -> NDArray[np.int64]:
-    """The place of one row of each person, chosen at random among that person's rows; rows of nobody are left out.
+    """The place of one row of each person, chosen at random among that person's rows; rows without a person are left out.
 
-    Which row is chosen depends on no other person. Who is missing (null or NaN) is nobody.
+    Which row is chosen depends on no other person. A missing identifier (null or NaN) is no person.
 
     >>> sorted(int(place) for place in one_of_each(["a", None, "b", float("nan")]))
     [0, 2]
@@ -502,7 +502,7 @@ def attacked(planned: PlannedModel) -> Record:
     The attacker knows all other rows and sees the released weights. No row of the data is read.
     """
     output, spec = planned.output, planned.spec
-    random = np.random.default_rng(1729)  # made-up rows are public, and the same for everybody
+    random = np.random.default_rng(1729)  # made-up rows are public, and the same in every run
     width = len(planned.inputs)
     X = np.zeros((MADE_UP + 1, width))
     place = 0
