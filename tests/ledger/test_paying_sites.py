@@ -613,7 +613,7 @@ def partitioned(account: Account, patched: pytest.MonkeyPatch) -> object:
     return asked_for.run()
 
 
-@case("workloads/above.py:AbovePlan.run", free=False, error=EngineError)
+@case("workloads/above.py:AbovePlan.run.pay", free=False, error=EngineError)
 def asked_in_rounds(account: Account, patched: pytest.MonkeyPatch) -> object:
     unit, columns = tacit.Unit("patient_id", max_rows=2), {"region": ["north", "south"]}
     session = tacit.Session(VISITS, unit=unit, budget=Budget(rho=1), name="rounds", ledger=account.ledger, columns=columns)
