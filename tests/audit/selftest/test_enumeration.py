@@ -136,8 +136,8 @@ def test_a_new_estimator_without_an_attack_is_found(monkeypatch: pytest.MonkeyPa
 #: Public functions of `tacit.noise` that draw nothing of their own.
 NO_DRAWS = {"exp_bounds", "from_lattice", "granularity_for", "is_private", "odds_bits", "rough_exp", "round_to_lattice", "steps_apart"}
 #: Samplers that no case draws from, each with the reason. The lists may only shrink.
-NOISE_ELSEWHERE = {"poisson": "a device's share of the noise of a sum, `local.noise_shares`: alone it hides nothing, and Skellam is two of it"}
-RECORDS_ELSEWHERE = {"DrawnByOne": "hands on what FixedSize has drawn, to the processes that hold the records: tests/deep/test_distributed.py"}
+NOISE_ELSEWHERE = {"poisson": "a share of the noise of a sum, `local.noise_shares`: alone it hides nothing, and Skellam is two of it"}
+RECORDS_ELSEWHERE = {"DrawnByOne": "hands on what FixedSize has drawn to the processes with the records: tests/deep/test_distributed.py"}
 
 
 def test_every_sampler_of_records_is_attacked() -> None:
