@@ -58,7 +58,7 @@ from tacit.synthesis import (
     tables_from_session,
 )
 from tacit.tables import Cut, EngineError, Periods, desk
-from tacit.workloads import Identity, Marginals, Product, View, open_online, plan, plan_dawa, stream, views
+from tacit.workloads import Identity, Marginals, Product, View, open_online, plan, plan_above, plan_dawa, stream, views
 
 SOURCE = Path(tacit.__file__).parent
 distance_module = importlib.import_module("tacit.synthesis.paid_distance")
@@ -611,6 +611,14 @@ def partitioned(account: Account, patched: pytest.MonkeyPatch) -> object:
     asked_for = plan_dawa(counted_session(account), Marginals("region", ways=1), epsilon=1)
     patched.setattr(Cut, "counts", explode)
     return asked_for.run()
+
+
+@case("workloads/above.py:AbovePlan.run.pay", free=False, error=EngineError)
+def asked_in_rounds(account: Account, patched: pytest.MonkeyPatch) -> object:
+    unit, columns = tacit.Unit("patient_id", max_rows=2), {"region": ["north", "south"]}
+    session = tacit.Session(VISITS, unit=unit, budget=Budget(rho=1), name="rounds", ledger=account.ledger, columns=columns)
+    patched.setattr(Cut, "counts", explode)
+    return plan_above(session, ["region"], at=1, within=1).run()
 
 
 @case("workloads/online.py:open_online", free=False, error=EngineError)

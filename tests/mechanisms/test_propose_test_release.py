@@ -184,3 +184,18 @@ def test_accuracy_the_other_way_is_the_least_epsilon() -> None:
     assert near.refusal(20) + 0 < 0.1 and near.accuracy(0.1 - near.refusal(20)) <= 12
     with pytest.raises(ParameterError, match="alpha"):
         ProposeTestRelease.for_accuracy(12, 0.1, bound=3, delta=1e-4, changes=0)
+
+
+def test_the_error_on_a_lattice_is_that_of_its_granules() -> None:
+    """Halves under a bound of 1.5 have noise of three granules; counted in whole numbers the error came out too small."""
+    halves = Space(Rows(Lattice(Fraction(1, 2), 0, 100), size=400), ReplaceOne())
+    rule, data = propose_median(bound=Fraction(3, 2), epsilon=2, delta=1e-3), np.repeat(100, 400)
+    says, plan = rule.accuracy(0.1, granularity=Fraction(1, 2)), halves >> rule
+    with seeded(3):
+        off = np.array([abs(plan.function(data) - 50) for _ in range(1000)])
+    assert (off > says).mean() < 0.1 + 5 * math.sqrt(0.09 / 1000) and says % 0.5 == 0
+    assert (off > rule.accuracy(0.1)).mean() > 0.1 + 5 * math.sqrt(0.09 / 1000)  # what it said of halves before
+    found = ProposeTestRelease.for_accuracy(6, 0.1, bound=Fraction(1, 2), delta=1e-3, granularity=Fraction(1, 2))
+    assert found.accuracy(0.1, granularity=Fraction(1, 2)) <= 6
+    with pytest.raises(ParameterError, match="granule"):
+        found.accuracy(0.1)

@@ -2,8 +2,8 @@
 
 The filters, their proofs and their limits are those of a budget with `filter="best"` (`tacit.ledger.budget`); an account of
 the ledger keeps the same sums in its book. Use this one where nothing is to be written down. The analyst chooses every mechanism, its
-parameters and the moment to stop after all earlier answers. Few large questions are cheapest by adding, many small ones by advanced
-composition, Gaussian noise by Rényi divergences.
+parameters and the moment to stop after all earlier answers. Few large questions are cheapest by adding, many small ones and Gaussian
+noise by Rényi divergences, steps that have no divergence by advanced composition.
 
 Steps that are (e_m, d_m)-DP with d_m > 0 take their d_m from a share of delta set aside for that.
 
@@ -11,8 +11,8 @@ Steps that are (e_m, d_m)-DP with d_m > 0 take their d_m from a share of delta s
 >>> many = AdaptiveFilter(epsilon=6, delta=4e-6)
 >>> for _ in range(100):
 ...     many = many.admit(Laplace(10))
->>> many.best, round(many.spent("advanced"), 3), round(many.spent("basic"), 3)
-('advanced', 5.757, 10.0)
+>>> many.best, *(round(many.spent(name), 3) for name in (many.best, "advanced", "basic"))
+('renyi:6', 5.337, 5.757, 10.0)
 """
 
 from __future__ import annotations
@@ -38,9 +38,12 @@ class AdaptiveFilter:
     """A target and the totals of every filter.
 
     Guarantee: whatever the analyst does, as long as every step was admitted before it ran, all answers together are
-    (epsilon, delta)-DP under `adjacency`. Conditions: each event prices its step whatever was answered before. Proof: outside events of
-    probability d (for each filter) and sum d_m (for the steps) the loss is at most each filter's left-hand side at all moments, by
-    Ville's inequality; the probabilities add up to at most delta.
+    (epsilon, delta)-DP under `adjacency`. Conditions: each event prices its step whatever was answered before.
+
+    Proof: which filters hold can be read off the transcript. Transcripts through which adding or advanced composition held have
+    a loss of at most epsilon at their end, outside events of probability sum d_m and d (Ville's inequality). Of the others, those through
+    which order a held are transcripts of the conversation that stops where order a ends. Its divergence is at most the limit (Feldman
+    and Zrnic 2021), so it is (epsilon, d_a)-DP. These sets are apart, so their deltas add up, to at most delta.
     """
 
     budget: Budget
@@ -82,7 +85,7 @@ class AdaptiveFilter:
         return ("basic", "advanced", *(f"renyi:{a}" for a in self.orders))
 
     def spent(self, name: str) -> float:
-        """The bound on the privacy loss that one filter has reached; infinite where it does not apply to a step.
+        """The epsilon that one filter has reached; infinite where it does not apply to a step.
 
         >>> AdaptiveFilter(1, 1e-6).spent("basic")
         0.0

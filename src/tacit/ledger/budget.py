@@ -19,10 +19,11 @@ A budget with `filter="best"` has several filters on one (epsilon, delta), and a
 | --- | --- | --- |
 | `basic` | sum e_m <= epsilon | Rogers, Roth, Ullman, Vadhan 2016 |
 | `advanced` | sum e_m^2 / 2 + sqrt(2 log(1/d) sum e_m^2) <= epsilon | Whitehouse, Ramdas, Rogers, Wu 2023, filter for approximate DP |
-| `renyi:a` | sum R_m(a) + log(1/d) / (a - 1) <= epsilon | Feldman and Zrnic 2021; Lécuyer 2021 |
+| `renyi:a` | sum R_m(a) + log(1 - 1/a) - log(d a) / (a - 1) <= epsilon | Feldman and Zrnic 2021; Canonne, Kamath and Steinke 2020 |
 
-Each bounds the privacy loss at all moments at once, outside an event of probability d; the shares d of delta add up to at most delta, so
-whichever filter still holds at the end, the whole was (epsilon, delta)-DP (decision 0083). Each is a limit on one running sum.
+A conversation that one filter would have stopped in time is (epsilon, d)-DP by that filter alone. Every transcript is one that some
+filter let through to its end, and the shares d of delta add up to at most delta, so the whole is (epsilon, delta)-DP (decision 0083).
+Each filter is a limit on one running sum.
 
 A running filter on privacy-loss distributions, or on any composition theorem for parameters fixed in advance,
 is unsound and refused: an analyst who may stop when the loss looks favourable exceeds the target (arXiv
@@ -188,7 +189,7 @@ THEOREMS = {
 PROOFS = {
     "basic": "Rogers, Roth, Ullman, Vadhan 2016, basic-composition filter",
     "advanced": "Whitehouse, Ramdas, Rogers, Wu 2023, filter for approximate DP",
-    "renyi": "Feldman and Zrnic 2021, Rényi filter of one order",
+    "renyi": "Feldman and Zrnic 2021, Rényi filter of one order; converted by Canonne, Kamath and Steinke 2020",
 }
 #: The Rényi orders that it watches, and its shares of delta: of steps that have one themselves, of advanced composition, and of all
 #: orders together. Books depend on both, so they never change; another choice would be a filter of another name.
@@ -235,7 +236,7 @@ def alternatives(budget: Budget, orders: tuple[int, ...] = ORDERS) -> dict[str, 
     """The filters on a budget, each with its limit on every sum that it watches. A step is admitted if one of them holds after it.
 
     Advanced composition stops at the sum of squares v at which v / 2 + sqrt(2 log(1/d) v) is epsilon, and order a at
-    epsilon - log(1/d) / (a - 1). Both limits are rounded down to twelve digits, so that every machine has the same.
+    epsilon - log(1 - 1/a) + log(d a) / (a - 1). Both limits are rounded down to twelve digits, so that every machine has the same.
     """
     if budget.filter != BEST:
         return {budget.currency: dict(budget.limits)}
@@ -245,11 +246,22 @@ def alternatives(budget: Budget, orders: tuple[int, ...] = ORDERS) -> dict[str, 
     # sqrt(v) = sqrt(2 tail + 2 epsilon) - sqrt(2 tail), without the cancellation
     squares = (2 * target / (math.sqrt(2 * tail + 2 * target) + math.sqrt(2 * tail))) ** 2
     found = {"basic": {"epsilon": epsilon, "delta": steps}, "advanced": {SQUARES: _down(squares), "delta": steps}}
-    tail = -math.log(at_most(SHARES["renyi"] * delta / len(orders)))
+    share = at_most(SHARES["renyi"] * delta / len(orders))
     for order in orders:
-        if (capacity := target - tail / (order - 1)) > 0:
+        rest = conversion(order, share)
+        # what the difference may have lost to rounding is taken off
+        if (capacity := target - rest - 1e-14 * (target + abs(rest))) > 0:
             found[f"renyi:{order}"] = {f"renyi:{order}": _down(capacity)}
     return found
+
+
+def conversion(order: int, delta: float) -> float:
+    """What epsilon has beyond a Rényi divergence of one order (Canonne, Kamath and Steinke 2020).
+
+    >>> round(conversion(8, 1e-6), 4), round(math.log(1e6) / 7, 4)
+    (1.543, 1.9736)
+    """
+    return math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
 
 
 def _down(value: float) -> Fraction:
@@ -268,7 +280,7 @@ def holding(filters: Mapping[str, Mapping[str, Fraction]], totals: Mapping[str, 
 
 
 def reached(budget: Budget, name: str, totals: Mapping[str, Fraction | None], orders: tuple[int, ...] = ORDERS) -> float:
-    """The bound on the privacy loss that one filter of filter="best" has reached; infinite where a step has no price in it."""
+    """The epsilon that one filter of filter="best" has reached; infinite where a step has no price in it."""
     part = {"basic": "epsilon", "advanced": SQUARES}.get(name, name)
     total = totals.get(part)
     if total is None:
@@ -280,8 +292,8 @@ def reached(budget: Budget, name: str, totals: Mapping[str, Fraction | None], or
         return value
     if name == "advanced":
         return (0.5 * value + math.sqrt(-2 * math.log(at_most(SHARES["advanced"] * delta)) * value)) * (1 + 1e-12)
-    tail = -math.log(at_most(SHARES["renyi"] * delta / len(orders)))
-    return (value + tail / (int(name.removeprefix("renyi:")) - 1)) * (1 + 1e-12)
+    rest = conversion(int(name.removeprefix("renyi:")), at_most(SHARES["renyi"] * delta / len(orders)))
+    return max(0.0, value + rest) + 1e-12 * (value + abs(rest))
 
 
 def standing(budget: Budget, totals: Mapping[str, Fraction | None]) -> dict[str, Fraction | None]:

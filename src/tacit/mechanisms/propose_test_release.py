@@ -23,7 +23,7 @@ import numpy as np
 from tacit import noise
 from tacit.accounting import ApproxDP, Event, Group, NoOp, ParameterError
 from tacit.calculus import DomainError, Measurement, Space
-from tacit.mechanisms.accuracy import failure, least_that_keeps, rounded_up
+from tacit.mechanisms.accuracy import failure, in_granules, least_that_keeps, rounded_up
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.smooth_sensitivity import InterquartileRange, Quantile, Statistic, bounded_rows, check_distance
 from tacit.noise import from_lattice
@@ -118,20 +118,24 @@ class ProposeTestRelease(Mechanism):
         single = ApproxDP(self.epsilon, self.delta)
         return NoOp() if not changes else single if changes == 1 else Group(single, changes)
 
-    def accuracy(self, beta: Number) -> float:
-        """The error of an answer that is given, on whole numbers; no answer is no error.
+    def accuracy(self, beta: Number, *, granularity: Number = 1) -> float:  # the error needs public facts
+        """The error of an answer that is given, on multiples of a granularity; no answer is no error.
 
         >>> propose_median(bound=5, epsilon=2, delta=1e-6).accuracy(0.05)
         15.0
         """
-        scale = float(math.floor(self.bound) / self.share)
+        step = Fraction(positive("granularity", granularity))
+        allowed = math.floor(Fraction(self.bound) / step)
+        if allowed < 1:
+            raise ParameterError(f"bound must be at least one granule, {granularity}, not {self.bound}")
+        scale = float(allowed / self.share)
         # P(|Z| > t) = 2 q^(t+1) / (1 + q)
         wanted = (math.log(2) - math.log1p(math.exp(-1 / scale)) - math.log(failure(beta))) * scale - 1
-        return float(max(0, math.ceil(rounded_up(wanted))))
+        return in_granules(max(0, math.ceil(rounded_up(wanted))), step)
 
     @classmethod
     def for_accuracy(  # the error needs public facts
-        cls, alpha: Number, beta: Number, *, bound: Number, delta: Number, changes: int | None = None,
+        cls, alpha: Number, beta: Number, *, bound: Number, delta: Number, changes: int | None = None, granularity: Number = 1,
         statistic: Quantile | InterquartileRange | Statistic | None = None,
     ) -> Self:  # fmt: skip
         """The least epsilon, to a thousandth, at which an answer that is given is off by more than alpha with probability at most beta.
@@ -151,7 +155,7 @@ class ProposeTestRelease(Mechanism):
         def keeps(epsilon: float) -> bool:
             rule = cls(of, bound, epsilon, delta)
             refused = 0.0 if changes is None else rule.refusal(changes) * (1 + 1e-9)
-            return refused < fail and rule.accuracy(fail - refused) <= goal
+            return refused < fail and rule.accuracy(fail - refused, granularity=granularity) <= goal
 
         return cls(of, bound, least_that_keeps(keeps, 1e-3), delta)
 

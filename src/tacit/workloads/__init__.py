@@ -11,6 +11,7 @@ spent, and answers everything from one measurement.
 """
 
 from tacit.workloads import bench
+from tacit.workloads.above import Above, AboveAnswer, AbovePlan, above_in, plan_above
 from tacit.workloads.adaptive import AdaptiveAnswer, AdaptivePlan
 from tacit.workloads.bounds import least_error, recovers, warnings_for
 from tacit.workloads.dawa import Dawa, plan_dawa, with_dawa
@@ -43,6 +44,9 @@ from tacit.workloads.workload import (
 )
 
 __all__ = [
+    "Above",
+    "AboveAnswer",
+    "AbovePlan",
     "AdaptiveAnswer",
     "AdaptivePlan",
     "AllRanges",
@@ -84,6 +88,7 @@ __all__ = [
     "Workload",
     "WorkloadAnswer",
     "WorkloadPlan",
+    "above_in",
     "bench",
     "best",
     "bound",
@@ -95,6 +100,7 @@ __all__ = [
     "measured",
     "open_online",
     "plan",
+    "plan_above",
     "plan_dawa",
     "plan_mwem",
     "plan_privtree",

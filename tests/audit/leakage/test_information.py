@@ -11,9 +11,9 @@ from scipy.stats import binom
 
 from tacit.accounting import ParameterError
 from tacit.audit.experiment import generator, spawn
-from tacit.audit.leakage import Channel, Information, bounds, mine
+from tacit.audit.leakage import Channel, Information, bounds, information, mine
 from tacit.audit.leakage.builders import randomised_response, truncated_geometric
-from tacit.audit.leakage.information import _Critic, _lower, _upper
+from tacit.audit.leakage.information import _both, _Critic, _lower, _upper
 
 
 @pytest.mark.parametrize(("epsilon", "secrets"), [(2.0, 2), (1.0, 2), (2.0, 8)])
@@ -52,6 +52,20 @@ def test_the_limit_holds_as_often_as_it_says() -> None:
     above = sum(one.lower > coin.mutual_information() for one in found)
     assert above <= binom.ppf(1 - 1e-6, runs, 0.2)
     assert sum(one.estimate > coin.mutual_information() for one in found) > runs / 10
+
+
+def test_the_network_is_fixed_by_the_first_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kinds that only the second half has give the network no place of their own: else T would depend on what it is judged by."""
+    networks: list[_Critic] = []
+    monkeypatch.setattr(information, "_both", lambda critic, *pair: networks.append(critic) or _both(critic, *pair))
+    draws = generator(9)
+    secrets, seen = draws.integers(2, size=400), draws.integers(3, size=400)
+    for last in (1, 7):
+        secrets[-1] = seen[-1] = last
+        assert mine(secrets, seen, generator(4), steps=20).categories == last + 1
+    early, late = networks[0], networks[-1]
+    for one, other in zip(early.weights + early.shifts, late.weights + late.shifts, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_independent_pairs_show_nothing() -> None:

@@ -46,7 +46,7 @@ class Information:
     """What the trained network showed on held-out examples, in nats.
 
     `estimate` bounds nothing. `lower` is at most the mutual information with probability `confidence`, if examples are independent.
-    `categories` is the number of secrets, or None where these are numbers or vectors.
+    `categories` is the number of secrets, from 0 to the largest in the examples, or None where these are numbers or vectors.
     """
 
     estimate: float
@@ -58,7 +58,10 @@ class Information:
 
     @property
     def epsilon_lower(self) -> float:
-        """The channel is epsilon-locally private for no epsilon below this, with the same confidence."""
+        """The channel is epsilon-locally private for no epsilon below this, with the same confidence.
+
+        It may have no more secrets than `categories`; `information_epsilon_floor(lower)` holds for any number of them.
+        """
         return information_epsilon_floor(self.lower, secrets=self.categories)
 
     def __str__(self) -> str:
@@ -123,13 +126,17 @@ def _lower(real: Reals, joined: Reals, ends: tuple[float, float], error: float) 
 
 
 def _coordinates(name: str, values: ArrayLike) -> tuple[Reals, int | None]:
-    """Rows of numbers; of whole numbers a coordinate for each kind, and how many there are."""
+    """Rows of numbers; of whole numbers a coordinate for each kind, and how many there are.
+
+    What only the second half has stands at 0: a coordinate of its own would let T depend on that half.
+    """
     found = np.asarray(values)
     if found.ndim == 1 and found.dtype.kind in "iub":
         kinds = int(found.max(initial=0)) + 1
         if (found.size and found.min() < 0) or kinds > _CATEGORIES:
             raise ParameterError(f"{name} that are whole numbers must be 0 to {_CATEGORIES - 1}; give others as decimals")
-        return np.eye(kinds)[found.astype(np.int64)], kinds
+        trained = int(found[: len(found) // 2].max(initial=0)) + 1
+        return np.eye(kinds)[found.astype(np.int64)][:, :trained], kinds
     if found.ndim not in (1, 2) or found.dtype.kind not in "iubf" or not np.isfinite(found.astype(np.float64)).all():
         raise ParameterError(f"{name} must be a vector or rows of finite numbers")
     return (found[:, None] if found.ndim == 1 else found).astype(np.float64), None

@@ -94,6 +94,11 @@ def parts() -> list[Part]:
 
         return local_cases.mutants()
 
+    def learning() -> list[Case]:
+        from tacit.audit.selftest import estimator_cases
+
+        return [*training.learning_cases(), *estimator_cases.cases()]
+
     def choices() -> list[Case]:
         return [*mechanism_cases.cases(), *selection_cases.cases()]
 
@@ -109,7 +114,7 @@ def parts() -> list[Part]:
         Part("federated", (), "", federated, federated_mutants),
         Part("training", ("torch", "cryptography"), "deep", lambda: [*training.cases(), *loop_cases.cases()], list),
         Part("neural synthesis", ("torch", "cryptography", "pyarrow"), "torch", list, neural_mutants),
-        Part("learning", ("sklearn",), "learning", training.learning_cases, reading_mutants.learning_mutants),
+        Part("learning", ("sklearn",), "learning", learning, reading_mutants.learning_mutants),
     ]
 
 

@@ -38,7 +38,7 @@ STEPS = 20  # of an epoch, in the mutants
 
 def cases() -> list[Case]:
     """Every sampler, and one step and several of the training loop. Needs torch."""
-    from tacit.deep import Allocation, FullBatch, PoissonBatches
+    from tacit.deep import Allocation, CyclicPoisson, FullBatch, Passes, PoissonBatches
 
     def case(name: str, sampler: Sampler, steps: int, noise: float, floor: float, why: str = "") -> Case:
         claim = promise(sampler.event(Gaussian(noise), steps), text=f"{name}, noise {noise:g}")
@@ -51,11 +51,15 @@ def cases() -> list[Case]:
         return between(name, claim, worlds, floor, delta=DELTA, trials=8000, why="few canaries fit into one run")
 
     spread = "the search sees the steps one by one and as a sum, not as the best mixture of them"
+    placed = "the price is for an attacker who knows the record's place, and this one does not"
     return [
         case("Poisson sampling", PoissonBatches(1, 2), 1, 1.0, 0.6),
         case("Poisson sampling, four steps", PoissonBatches(1, 4), 4, 0.7, 0.5, why=spread),
         case("random allocation, four steps", Allocation(4, 4), 4, 0.7, 0.5, why=spread),
+        case("passes over the data, two of two steps", Passes(2, 2), 4, 1.0, 0.3, why=placed),
+        case("Poisson sampling in turns, four steps", CyclicPoisson(1, 4, parts=2), 4, 0.7, 0.3, why=placed),
         _fixed_size(),
+        _by_example(),
         trained("training, full batch", FullBatch, 1, 1.0, 0.6),
         trained("training, Poisson", lambda n: PoissonBatches(n // 2, n), 1, 0.4, 0.3),
     ]
@@ -95,6 +99,24 @@ def _fixed_size() -> Case:
     claim = promise(sampler.event(Gaussian(noise), 1), Adjacency.REPLACE_ONE, text=f"a batch of fixed size, noise {noise:g}")
     worlds = map(sample, (-1, 1))
     return between("sampling without replacement", claim, worlds, 0.3, delta=DELTA, trials=40_000, why=other)
+
+
+def _by_example() -> Case:
+    from tacit.deep import PoissonBatches
+    from tacit.deep.users import ByExample
+
+    sampler, noise = ByExample(PoissonBatches(1, 2), most=2), 2.0
+
+    def sample(inside: bool, n: int) -> Draws:
+        seen = normal(noise, n)
+        if inside:
+            np.add.at(seen, next(iter(sampler.batches(2 * n))) // 2, 1.0)  # records 2i and 2i + 1 are those of user i
+        return seen
+
+    claim = promise(sampler.event(Gaussian(noise), 1), text=f"a user with two records, noise {noise:g}")
+    group = "the price of a group covers steps that tell its two records apart"
+    worlds = [partial(sample, inside) for inside in (False, True)]
+    return between("users by example", claim, worlds, 0.3, delta=DELTA, trials=60_000, why=group)
 
 
 def stepped(make: Callable[[int], Sampler], steps: int, noise: float, inside: bool, n: int) -> Draws:
