@@ -12,11 +12,11 @@ import pytest
 
 from tacit.accounting import Guarantee
 from tacit.errors import ParameterError
-from tacit.ledger import Budget, BudgetExceeded, Ledger
+from tacit.ledger import Budget, BudgetExceeded, Ledger, PriceError
 from tacit.synthesis import CategoryColumn, EnginePlan, NumberColumn, counted, engine_plan, from_session, synthesize
 from tacit.synthesis.in_engine import counts_of
 from tacit.synthesis.synthesizer import capped
-from tacit.tables import Session, Unit
+from tacit.tables import Session, TableError, Unit
 
 SCHEMA = {"sex": ["f", "m"], "age": (0, 99), "cost": (0, 50)}
 
@@ -126,3 +126,30 @@ def test_a_session_in_place_of_rows(tmp_path: Path) -> None:
     assert round(float(session.left()["epsilon"]), 6) == 1
     with pytest.raises(ParameterError, match="knows its people"):
         synthesize(session, columns=["sex"], epsilon=1, delta=1e-9, person="id")
+
+
+@pytest.mark.parametrize(("budget", "name", "share"), [(Budget(rho=1), "rho", 0.5), (Budget(mu=1), "mu", 1.0)])
+def test_an_account_without_delta_takes_epsilon_and_delta_and_books_its_own(
+    tmp_path: Path, budget: Budget, name: str, share: float
+) -> None:
+    """At epsilon 1 and delta 1e-9 the noise is that of mu = 1 / 5.4953 (specified); mu is booked as its square, rho as half."""
+    book = Ledger.open(f"sqlite:///{tmp_path / 'tacit.db'}")
+    session = Session(pa.table({"id": [1, 2], "sex": ["f", "m"]}), unit=Unit("id", max_rows=1), budget=budget, name="people",
+                      ledger=book, columns=SCHEMA)  # fmt: skip
+    before = sum(session.left().values())
+    made = synthesize(session, ["sex"], epsilon=1, delta=1e-9)
+    assert float(before - sum(session.left().values())) == pytest.approx(share / 5.4953**2, rel=1e-4)
+    assert made.events_ and math.isclose(5.4953 * float(getattr(made.event_, "mu", 0)), 1, rel_tol=1e-4)
+    with pytest.raises(TableError, match=f"the account counts in {name}"):
+        synthesize(session, ["sex"], epsilon=1)  # which delta would be a guess
+    with pytest.raises(TableError, match=f"the account counts in {name}"):
+        synthesize(session, ["sex"], epsilon=1, rho=1, delta=1e-9)
+
+
+def test_mu_has_no_price_for_selections_and_says_so_before_a_row_is_read(tmp_path: Path) -> None:
+    book = Ledger.open(f"sqlite:///{tmp_path / 'tacit.db'}")
+    session = Session(pa.table({"id": [1, 2], "sex": ["f", "m"]}), unit=Unit("id", max_rows=1), budget=Budget(mu=1), name="people",
+                      ledger=book, columns=SCHEMA)  # fmt: skip
+    with pytest.raises(PriceError, match="mu admits Gaussian noise"):
+        synthesize(session, ["sex"], epsilon=1, delta=1e-9, method="aim")
+    assert session.left()["mu2"] == 1

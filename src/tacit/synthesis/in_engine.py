@@ -22,6 +22,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -119,18 +120,35 @@ def from_session(
     """A model of a session's table within a guarantee, paid from its account before a row is read.
 
     `columns` are names of declared columns, or columns with bins of your own (`NumberColumn`, `CategoryColumn`).
-    `rows` is a plain count whose rows are meant: 'SELECT COUNT(*) FROM visits WHERE age > 17'.
+    `rows` is a plain count whose rows are meant: 'SELECT COUNT(*) FROM visits WHERE age > 17'. An account in rho or mu
+    also takes an epsilon with its delta, and books what is drawn in its own currency.
     """
-    spend = session.spend_of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    spend = asked_of(session, guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
     planned = plan(session.desk, columns, spend, method=method, target=target, constraints=constraints, rows=rows)
     with paying(
-        session.account, planned.event, purpose=purpose, analyst=session.analyst, delta=spend.delta or None, error=EngineError
+        session.account, planned.event, purpose=purpose, analyst=session.analyst, delta=delta_of(session, spend), error=EngineError
     ) as payment:
         model, measuring = planned.fit()
     measured, events = tuple(measuring.measured), tuple(measuring.events)
     return Synthesizer(
         planned.columns, model, measured, planned.event, events, payment.private, planned.constraints
     )
+
+
+def asked_of(session: Session, guarantee: Guarantee | str | None = None, **amounts: Typed | None) -> Guarantee:
+    """What is asked of a session: in its account's currency, or as epsilon and delta where the account counts in rho or mu.
+
+    Epsilon and delta say how much noise is drawn. It is Gaussian, so the account books its event in its own currency.
+    """
+    given = {name for name, amount in amounts.items() if amount is not None}
+    if session.account.budget.currency in ("rho", "mu") and guarantee is None and given == {"epsilon", "delta"}:
+        return Guarantee(epsilon=amounts["epsilon"], delta=amounts["delta"]).positive()
+    return session.spend_of(guarantee, **amounts)
+
+
+def delta_of(session: Session, spend: Guarantee) -> Fraction | None:
+    """The delta that an entry may use, where the account has one."""
+    return spend.delta or None if "delta" in session.account.budget.limits else None
 
 
 def checked_desk(desk: Desk) -> None:

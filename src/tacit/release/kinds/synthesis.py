@@ -16,7 +16,9 @@ published side by side.
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from tacit.accounting import Event, Guarantee, to_json
@@ -34,6 +37,7 @@ from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec, Part
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
 from tacit.release.page import plain, template
+from tacit.release.rehearsed_cells import CellFigures
 from tacit.synthesis import (
     Constraint,
     Determines,
@@ -49,11 +53,12 @@ from tacit.synthesis import (
     SyntheticRows,
     SyntheticTables,
     as_good_alone,
+    counted,
     engine_plan,
     merged,
     plan_tables,
 )
-from tacit.tables import Desk, TableError
+from tacit.tables import Cut, Desk, TableError
 
 if TYPE_CHECKING:
     from tacit.release.job import Job
@@ -61,6 +66,8 @@ if TYPE_CHECKING:
 PRODUCT = "Synthetic data"
 #: Columns that the report draws.
 SHOWN = 6
+#: A price for what does not depend on it: whether a block can be planned, and how its rows are cut.
+ANY_PRICE = Portion(Fraction(1), Guarantee(epsilon=1, delta="1e-9"), None)
 
 
 class DeterminesSpec(Part):
@@ -219,7 +226,7 @@ def prepare(block: SynthesisSpec, job: Job, desk: Desk, place: str) -> Synthesis
         raise JobError("names no private source of the job", place=f"{place}.source")
     found = SynthesisOutput(block, desk)
     try:
-        found.at(Portion(Fraction(1), Guarantee(epsilon=1, delta="1e-9"), None))
+        found.at(ANY_PRICE)
     except (ParameterError, TableError) as error:
         raise JobError(str(error), place=place) from None
     return found
@@ -388,6 +395,37 @@ def result(planned: PlannedSynthesis, drawn: Record, private: bool, entry: int |
     """The rows and the marginals of a draw."""
     every = drawn["tables"].values() if "tables" in drawn else [drawn]
     return MadeTables(tuple(MadeRows(one["rows"], one["marginals"], private) for one in every), private)
+
+
+def cells_of(output: SynthesisOutput) -> Cut:
+    """How the rows are cut, for a rehearsal."""
+    found = output.at(ANY_PRICE)
+    assert isinstance(found, EnginePlan)  # `in_cells` says why levels are not compared
+    return found.cut
+
+
+def in_cells(planned: PlannedSynthesis) -> list[CellFigures] | str:
+    """The figures of a rehearsal: how many rows are in each cell of single columns, and of pairs of columns."""
+    if isinstance(planned.planned, LevelsPlan):
+        return "tables that belong together are compared with private rows by tacit.synthesis.evaluate, one by one"
+    columns = planned.planned.columns
+    found = []
+    for ways, title in ((1, "single columns"), (2, "pairs of columns")):
+        for some in itertools.combinations(columns, ways):
+            names = tuple(column.name for column in some)
+            cells = itertools.product(*(column.labels() for column in some))
+            found.append(CellFigures(title, names, [(" by ".join(names), *cell) for cell in cells], lambda counts: counts))
+    return found
+
+
+def told_in_cells(planned: PlannedSynthesis, result: MadeTables) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """How many made-up rows are in each of those cells. They tell no interval."""
+    (part,), (made,) = planned.parts, result.tables
+    table = _table(part, made)
+    cells = [column.encode(table.column(column.name).to_pylist()) for column in part.columns]
+    sizes = tuple(column.size for column in part.columns)
+    cliques = [clique for ways in (1, 2) for clique in itertools.combinations(range(len(sizes)), ways)]
+    return [(counted(cells, sizes, clique), np.array(math.nan)) for clique in cliques]
 
 
 def _table(part: TablePart, made: MadeRows) -> pa.Table:
