@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from tacit.accounting import Guarantee
 from tacit.errors import ParameterError
 from tacit.ledger import Budget, BudgetExceeded, Ledger, PriceError
-from tacit.synthesis import CategoryColumn, EnginePlan, NumberColumn, counted, engine_plan, from_session, synthesize
+from tacit.synthesis import CategoryColumn, DateColumn, EnginePlan, NumberColumn, counted, engine_plan, from_session, synthesize
 from tacit.synthesis.in_engine import counts_of
 from tacit.synthesis.synthesizer import capped
 from tacit.tables import Session, TableError, Unit
@@ -51,6 +52,21 @@ def test_the_engine_counts_what_memory_counts(tmp_path: Path) -> None:
     cells = [column.encode(rows[column.name]) for column in planned.columns]
     for clique in [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)]:
         np.testing.assert_array_equal(counted_by(planned)(clique), counted(cells, sizes, clique))
+
+
+def test_the_engine_counts_dates_as_memory_does(tmp_path: Path) -> None:
+    """Days before, after and on the edges, moments of a day, and none."""
+    edges = (datetime.date(2026, 1, 1), datetime.date(2026, 2, 1), datetime.date(2026, 2, 2), datetime.date(2027, 1, 1))
+    moments = [None, *(datetime.datetime(*day) for day in [(1, 1, 1), (2025, 12, 31, 23), (2026, 1, 1), (2026, 2, 1, 23), (2026, 2, 2),
+                                                           (2026, 12, 31, 23, 59), (2027, 1, 1), (9999, 12, 31)])]  # fmt: skip
+    days = [None if one is None else one.date() for one in moments]
+    table = pa.table({"id": range(len(days)), "day": pa.array(days, pa.date32()), "moment": pa.array(moments, pa.timestamp("us"))})
+    planned = engine_plan(opened(tmp_path, table).desk, [DateColumn("day", edges), DateColumn("moment", edges)], Guarantee(mu=1))
+    cells = [column.encode(values) for column, values in zip(planned.columns, (days, moments), strict=True)]
+    for clique in [(0,), (1,), (0, 1)]:
+        np.testing.assert_array_equal(counted_by(planned)(clique), counted(cells, (4, 4), clique))
+    with pytest.raises(ParameterError, match="day is a date, and has no bins: give DateColumn"):
+        engine_plan(opened(tmp_path, table).desk, ["day"], Guarantee(mu=1))
 
 
 def test_rows_have_the_measured_tables(tmp_path: Path) -> None:

@@ -31,16 +31,19 @@ from numpy.typing import NDArray
 from tacit.accounting import Adjacency, Event, Guarantee, ParameterError
 from tacit.exact import Typed, exact
 from tacit.ledger import paying
-from tacit.synthesis.columns import CategoryColumn, Column, NumberColumn
+from tacit.synthesis.columns import CategoryColumn, Column, DateColumn, NumberColumn
 from tacit.synthesis.constraints import Constraint, Tables, possible
 from tacit.synthesis.junction_tree import Clique
 from tacit.synthesis.measure import Counts, Measuring, concentrated_budget, gaussian_budget
 from tacit.synthesis.neural import IN_MEMORY, NEURAL
 from tacit.synthesis.synthesizer import Method, Synthesizer, aimed, method_named
 from tacit.tables import Brackets, Cut, Desk, EngineError, Session
+from tacit.tables.engines.types import kind_of
 
 #: Bins of a column that is declared by its bounds.
 BINS = 32
+#: How a job cuts a date.
+DATES = "{start: 2026-01-01, step: month, periods: 12}"
 #: The most cells of all tables of pairs that are counted by one statement.
 TOGETHER = 20_000_000
 
@@ -164,19 +167,26 @@ def declared_column(desk: Desk, name: str, table: str | None = None) -> Column:
     bounds = next((desk.schema.bounds[key] for key in keys if key in desk.schema.bounds), None)
     if categories is not None:
         return CategoryColumn(name, tuple(categories))
+    if bounds is None and kind_in(desk, name, table) in ("date", "timestamp"):
+        raise ParameterError(f"{name} is a date, and has no bins: give DateColumn({name!r}, edges); in a job, dates: {{{name}: {DATES}}}")
     if bounds is None:
         raise ParameterError(f"{name} has neither categories nor bounds; declare them, or give a column with bins of its own")
     low, high = (exact("bound", end) for end in bounds)
-    tables = desk.source.tables if table is None else [table]
-    types = {c.lower(): t for one in tables for c, t in desk.source.columns(one).items()}
-    whole = "INT" in types.get(name.lower(), "").upper() and low.denominator == high.denominator == 1
+    whole = kind_in(desk, name, table) == "integer" and low.denominator == high.denominator == 1
     return NumberColumn.between(name, float(low), float(high), BINS, whole=whole)
+
+
+def kind_in(desk: Desk, name: str, table: str | None) -> str:
+    """What a column of a table holds: integer, float, text, date and so on; empty where there is none of this name."""
+    tables = desk.source.tables if table is None else [table]
+    types = {c.lower(): t for one in tables if one in desk.source.tables for c, t in desk.source.columns(one).items()}
+    return kind_of(types.get(name.lower(), ""))
 
 
 def engine_cells(column: Column) -> Sequence[Any] | Brackets:
     """How the engine cuts a column into the same cells; what is in none of them is the last cell, as it is there."""
     if isinstance(column, CategoryColumn) and column.other is None:
         return column.values
-    if isinstance(column, NumberColumn):
+    if isinstance(column, NumberColumn | DateColumn):
         return Brackets(column.edges)
-    raise ParameterError(f"{column.name}: in an engine columns are categories without an other, or numbers in bins")
+    raise ParameterError(f"{column.name}: in an engine columns are categories without an other, or numbers or dates in bins")

@@ -462,11 +462,12 @@ def described(planned: PlannedWorkload, result: WorkloadAnswer | None) -> Record
 
 def section(described: Record, confidence: str) -> str:
     """Pictures of the first groups of answers, and what the statistician asks."""
-    drawn = [
-        pictures.table(p["groups"], p["title"], *([math.nan if x is None else x for x in p[end]] for end in ("value", "low", "high")))
-        for p in described["parts"][:SHOWN]
-        if "groups" in p
-    ]
+    drawn = []
+    for part in described["parts"][:SHOWN]:
+        if "groups" in part:
+            ends = ([math.nan if x is None else x for x in part[end]] for end in ("value", "low", "high"))
+            named = "rows by " + part["title"].replace(" by ", " and ") if part["groups"] else "rows"
+            drawn.append(pictures.table(part["groups"], named, *ends))
     return template("workload.html").render(output={**described, "shown": len(drawn)}, pictures=drawn, confidence=confidence)
 
 
