@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tacit import workloads
 from tacit.accounting import Guarantee
 from tacit.errors import ParameterError
 from tacit.ledger import Budget, BudgetExceeded, Ledger, PriceError
@@ -169,3 +170,19 @@ def test_mu_has_no_price_for_selections_and_says_so_before_a_row_is_read(tmp_pat
     with pytest.raises(PriceError, match="mu admits Gaussian noise"):
         synthesize(session, ["sex"], epsilon=1, delta=1e-9, method="aim")
     assert session.left()["mu2"] == 1
+
+
+def test_one_account_pays_for_a_workload_in_rho_and_a_table_in_epsilon(tmp_path: Path) -> None:
+    """The calls that the specification shows, on one session."""
+    random = np.random.default_rng(2)
+    table = pa.table({"id": range(3000), "sex": random.choice(["f", "m"], 3000), "age": random.integers(0, 100, 3000)})
+    book = Ledger.open(f"sqlite:///{tmp_path / 'tacit.db'}")
+    session = Session(table, unit=Unit("id", max_rows=1), budget=Budget(rho=1), name="people", ledger=book,
+                      columns={"sex": ["f", "m"], "age": (0, 99)})  # fmt: skip
+    pairs = workloads.plan(session, workloads.Marginals("sex", "age", up_to=2), rho=0.02)
+    assert pairs.expected_error > 0 and float(session.left()["rho"]) == 1
+    assert pairs.run().table("age", "sex").column_names == ["age", "sex", "value", "low", "high"]
+    made = synthesize(session, columns=["sex", "age"], target="sex", epsilon=1, delta=1e-9)
+    assert made.sample().to_arrow().column_names == ["sex", "age"] and len(made.marginal("age", "sex")) == 33 * 3
+    made.report(tmp_path / "synthetic.html")
+    assert "<html" in (tmp_path / "synthetic.html").read_text() and float(session.left()["rho"]) == pytest.approx(0.98 - 0.016557, abs=1e-5)

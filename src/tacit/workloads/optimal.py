@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -142,7 +143,9 @@ def weighted_tree(need: Need, law: Law, branching: int, starts: int = 24) -> Lev
         return math.log(norm**2 * total), np.asarray(slope + 2 * normed)
 
     count = len(widths)
-    tries = [(np.zeros(count) if start == 0 else 6 * spread(start, count) - 3, range(count)) for start in range(starts)]
+    tries: list[tuple[Array, Sequence[int]]] = [
+        (np.zeros(count) if start == 0 else 6 * spread(start, count) - 3, range(count)) for start in range(starts)
+    ]
     if law == "laplace":
         tries += [(np.zeros(count), (*above, count - 1)) for kept in (1, 2) for above in itertools.combinations(range(count - 1), kept)]
     best: tuple[float, Array] | None = None
