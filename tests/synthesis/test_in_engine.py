@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tacit import workloads
 from tacit.accounting import Guarantee
 from tacit.errors import ParameterError
-from tacit.ledger import Budget, BudgetExceeded, Ledger
-from tacit.synthesis import CategoryColumn, EnginePlan, NumberColumn, counted, engine_plan, from_session, synthesize
+from tacit.ledger import Budget, BudgetExceeded, Ledger, PriceError
+from tacit.synthesis import CategoryColumn, DateColumn, EnginePlan, NumberColumn, counted, engine_plan, from_session, synthesize
 from tacit.synthesis.in_engine import counts_of
 from tacit.synthesis.synthesizer import capped
-from tacit.tables import Session, Unit
+from tacit.tables import Session, TableError, Unit
 
 SCHEMA = {"sex": ["f", "m"], "age": (0, 99), "cost": (0, 50)}
 
@@ -51,6 +53,21 @@ def test_the_engine_counts_what_memory_counts(tmp_path: Path) -> None:
     cells = [column.encode(rows[column.name]) for column in planned.columns]
     for clique in [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)]:
         np.testing.assert_array_equal(counted_by(planned)(clique), counted(cells, sizes, clique))
+
+
+def test_the_engine_counts_dates_as_memory_does(tmp_path: Path) -> None:
+    """Days before, after and on the edges, moments of a day, and none."""
+    edges = (datetime.date(2026, 1, 1), datetime.date(2026, 2, 1), datetime.date(2026, 2, 2), datetime.date(2027, 1, 1))
+    moments = [None, *(datetime.datetime(*day) for day in [(1, 1, 1), (2025, 12, 31, 23), (2026, 1, 1), (2026, 2, 1, 23), (2026, 2, 2),
+                                                           (2026, 12, 31, 23, 59), (2027, 1, 1), (9999, 12, 31)])]  # fmt: skip
+    days = [None if one is None else one.date() for one in moments]
+    table = pa.table({"id": range(len(days)), "day": pa.array(days, pa.date32()), "moment": pa.array(moments, pa.timestamp("us"))})
+    planned = engine_plan(opened(tmp_path, table).desk, [DateColumn("day", edges), DateColumn("moment", edges)], Guarantee(mu=1))
+    cells = [column.encode(values) for column, values in zip(planned.columns, (days, moments), strict=True)]
+    for clique in [(0,), (1,), (0, 1)]:
+        np.testing.assert_array_equal(counted_by(planned)(clique), counted(cells, (4, 4), clique))
+    with pytest.raises(ParameterError, match="day is a date, and has no bins: give DateColumn"):
+        engine_plan(opened(tmp_path, table).desk, ["day"], Guarantee(mu=1))
 
 
 def test_rows_have_the_measured_tables(tmp_path: Path) -> None:
@@ -126,3 +143,46 @@ def test_a_session_in_place_of_rows(tmp_path: Path) -> None:
     assert round(float(session.left()["epsilon"]), 6) == 1
     with pytest.raises(ParameterError, match="knows its people"):
         synthesize(session, columns=["sex"], epsilon=1, delta=1e-9, person="id")
+
+
+@pytest.mark.parametrize(("budget", "name", "share"), [(Budget(rho=1), "rho", 0.5), (Budget(mu=1), "mu", 1.0)])
+def test_an_account_without_delta_takes_epsilon_and_delta_and_books_its_own(
+    tmp_path: Path, budget: Budget, name: str, share: float
+) -> None:
+    """At epsilon 1 and delta 1e-9 the noise is that of mu = 1 / 5.4953 (specified); mu is booked as its square, rho as half."""
+    book = Ledger.open(f"sqlite:///{tmp_path / 'tacit.db'}")
+    session = Session(pa.table({"id": [1, 2], "sex": ["f", "m"]}), unit=Unit("id", max_rows=1), budget=budget, name="people",
+                      ledger=book, columns=SCHEMA)  # fmt: skip
+    before = sum(session.left().values())
+    made = synthesize(session, ["sex"], epsilon=1, delta=1e-9)
+    assert float(before - sum(session.left().values())) == pytest.approx(share / 5.4953**2, rel=1e-4)
+    assert made.events_ and math.isclose(5.4953 * float(getattr(made.event_, "mu", 0)), 1, rel_tol=1e-4)
+    with pytest.raises(TableError, match=f"the account counts in {name}"):
+        synthesize(session, ["sex"], epsilon=1)  # which delta would be a guess
+    with pytest.raises(TableError, match=f"the account counts in {name}"):
+        synthesize(session, ["sex"], epsilon=1, rho=1, delta=1e-9)
+
+
+def test_mu_has_no_price_for_selections_and_says_so_before_a_row_is_read(tmp_path: Path) -> None:
+    book = Ledger.open(f"sqlite:///{tmp_path / 'tacit.db'}")
+    session = Session(pa.table({"id": [1, 2], "sex": ["f", "m"]}), unit=Unit("id", max_rows=1), budget=Budget(mu=1), name="people",
+                      ledger=book, columns=SCHEMA)  # fmt: skip
+    with pytest.raises(PriceError, match="mu admits Gaussian noise"):
+        synthesize(session, ["sex"], epsilon=1, delta=1e-9, method="aim")
+    assert session.left()["mu2"] == 1
+
+
+def test_one_account_pays_for_a_workload_in_rho_and_a_table_in_epsilon(tmp_path: Path) -> None:
+    """The calls that the specification shows, on one session."""
+    random = np.random.default_rng(2)
+    table = pa.table({"id": range(3000), "sex": random.choice(["f", "m"], 3000), "age": random.integers(0, 100, 3000)})
+    book = Ledger.open(f"sqlite:///{tmp_path / 'tacit.db'}")
+    session = Session(table, unit=Unit("id", max_rows=1), budget=Budget(rho=1), name="people", ledger=book,
+                      columns={"sex": ["f", "m"], "age": (0, 99)})  # fmt: skip
+    pairs = workloads.plan(session, workloads.Marginals("sex", "age", up_to=2), rho=0.02)
+    assert pairs.expected_error > 0 and float(session.left()["rho"]) == 1
+    assert pairs.run().table("age", "sex").column_names == ["age", "sex", "value", "low", "high"]
+    made = synthesize(session, columns=["sex", "age"], target="sex", epsilon=1, delta=1e-9)
+    assert made.sample().to_arrow().column_names == ["sex", "age"] and len(made.marginal("age", "sex")) == 33 * 3
+    made.report(tmp_path / "synthetic.html")
+    assert "<html" in (tmp_path / "synthetic.html").read_text() and float(session.left()["rho"]) == pytest.approx(0.98 - 0.016557, abs=1e-5)

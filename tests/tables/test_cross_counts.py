@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
 from collections import Counter
@@ -12,7 +13,7 @@ import pytest
 from sqlglot import exp
 from tests.tables.engines.servers import load_postgres, postgres
 
-from tacit.tables import Brackets, Cut, Desk, Source, Unit
+from tacit.tables import Brackets, Cut, Desk, Source, TableError, Unit
 
 WIDE = {f"c{n}": tuple(range(size)) for n, size in enumerate((2, 20, 17, 1, 30, 16, 9, 31, 28, 7, 12, 25, 19, 31, 40))}
 
@@ -142,6 +143,45 @@ def test_ten_thousand_cells_are_one_short_statement_or_fourteen_comparisons_deep
     deepest = max(len(cases_around(case)) for case in uneven.question.keys[0].value.find_all(exp.Case))
     assert deepest <= 13
     assert np.flatnonzero(uneven.counts([("y",)])[("y",)]).tolist() == [0]
+
+
+#: Days in and around the edges below, moments within a day, and what is no day.
+DAY_EDGES = [tuple(datetime.date(2026, month, 1) for month in range(1, 8)), (datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)),
+             (datetime.date(1, 1, 1), datetime.date(1582, 10, 15), datetime.date(9999, 12, 31))]  # fmt: skip
+MOMENTS = [
+    None, *(datetime.datetime(*day) for day in [
+        (1, 1, 1), (1582, 10, 4), (1582, 10, 15), (2025, 12, 31, 23, 59, 59, 999999), (2026, 1, 1), (2026, 1, 1, 12), (2026, 1, 2),
+        (2026, 2, 28), (2026, 6, 30, 23, 59, 59), (2026, 7, 1), (2026, 7, 1, 0, 0, 1), (9999, 12, 30), (9999, 12, 31),
+    ]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("edges", DAY_EDGES)
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us"), pa.timestamp("s"), pa.timestamp("ns")])
+def test_days_are_found_among_edges_that_are_dates(kind: pa.DataType, edges: tuple[datetime.date, ...], outside: bool) -> None:
+    """From the first day of a cell up to the day before the next; open at both ends with `outside`, and never a NULL within."""
+    near = [one for one in MOMENTS if kind != pa.timestamp("ns") or one is None or 1700 < one.year < 2200]
+    values = [one if one is None or kind != pa.date32() else one.date() for one in near]
+    desk = Desk.of(Source.of(pa.table({"id": range(len(values)), "x": pa.array(values, kind)}), name="t"), Unit("id", max_rows=1))
+    found = Cut.of(desk, {"x": Brackets(edges)}, outside=outside).counts([("x",)])[("x",)]
+    expected = [0] * (len(edges) - 1 + outside)
+    for one in near:
+        if one is None or not (outside or edges[0] <= one.date() < edges[-1]):
+            place = len(edges) - 1 if outside else None
+        else:
+            place = sum(edge <= one.date() for edge in edges[1:-1])
+        if place is not None:
+            expected[place] += 1
+    assert found.tolist() == expected
+
+
+def test_a_number_among_dates_is_refused() -> None:
+    desk = Desk.of(Source.of(pa.table({"id": [1], "x": [1]}), name="t"), Unit("id", max_rows=1))
+    with pytest.raises(TableError, match="x must be a date"):
+        Cut.of(desk, {"x": Brackets(DAY_EDGES[0])})
+    with pytest.raises(TableError, match="rising order"):
+        Brackets((DAY_EDGES[0][1], DAY_EDGES[0][0]))
 
 
 def cases_around(node: exp.Expression) -> list[exp.Expression]:

@@ -299,7 +299,7 @@ def rehearsal_record(
         "mark": found.mark,
         "runs": found.runs,
         "unit": found.unit,
-        "errors": {f"{name}.{figure}": numbers for (name, figure), numbers in found.overall().items()},
+        "errors": {f"{name}.{figure}": _finite(numbers) for (name, figure), numbers in found.overall().items()},
         "left_out": dict(found.left_out),
         "broken": list(found.broken),
     }
@@ -343,10 +343,16 @@ def print_rehearsal(
         out.print(f"\n  not compared: {name}: {why}", style="yellow")
 
 
+def _finite(numbers: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers as JSON has them: none where a release tells no interval."""
+    return {name: None if math.isnan(number) else number for name, number in numbers.items()}
+
+
 def _told(numbers: Mapping[str, float]) -> list[str]:
     """Shares in percent; a cut of a millionth of the error is rounding."""
     kept = {**numbers, "cut": numbers["cut"] if numbers["cut"] > 1e-6 * numbers["error"] else 0.0}
-    return [f"{kept[name]:.0%}" if name in _SHARES else short(kept[name]) for name in _HEADS]
+    shares = {name: "–" if math.isnan(kept[name]) else f"{kept[name]:.0%}" for name in _SHARES}
+    return [shares.get(name) or short(kept[name]) for name in _HEADS]
 
 
 def _label(value: Any) -> str:

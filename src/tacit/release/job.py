@@ -490,16 +490,23 @@ def all_faults(text: str, *, period: str | None = None) -> list[JobError]:
     return []
 
 
-def _place(location: tuple[int | str, ...]) -> str:
-    """outputs[2].sql; what pydantic adds about the members of a union is left out."""
+def _place(location: tuple[int | str, ...], tree: Any = None) -> str:
+    """outputs[2].sql; what pydantic adds about the members of a union is left out, unless the job itself has a field of that name.
+
+    >>> _place(("columns", "date", "bounds", 0, "int"), {"columns": {"date": {"bounds": ["a", "b"]}}})
+    'columns.date.bounds[0]'
+    """
     text = ""
     for part in location:
+        there = isinstance(tree, Mapping) and part in tree
         if isinstance(part, int):
             text += f"[{part}]"
-        elif part in ("dict", "str", "int", "float", "bool", "date", "datetime") or "[" in part:
+            tree = tree[part] if isinstance(tree, list) and part < len(tree) else None
+        elif not there and (part in ("dict", "str", "int", "float", "bool", "date", "datetime") or "[" in part):
             continue
         else:
             text += f".{part}" if text else part
+            tree = tree[part] if there else None
     return text
 
 
@@ -513,16 +520,16 @@ def _explained(error: ValidationError, tree: Mapping[str, Any]) -> JobError:
 def _explained_one(first: Mapping[str, Any], tree: Mapping[str, Any]) -> JobError:
     """One fault in words."""
     location, kind = tuple(first["loc"]), first["type"]
-    place = _place(location)
+    place = _place(location, tree)
     if kind == "extra_forbidden":
-        return JobError(unknown(str(location[-1]), _place(location[:-1]), _fields(location[:-1], tree)), place=place)
+        return JobError(unknown(str(location[-1]), _place(location[:-1], tree), _fields(location[:-1], tree)), place=place)
     if kind == "missing" and not isinstance(location[-1], int):
         return JobError("is missing; it has no default, because it is a decision", place=place)
     if kind == "missing":
         location, first = location[:-1], {**first, "type": "too_short", "loc": location[:-1], "ctx": {"min_length": 2}}
     refusal = first.get("ctx", {}).get("error")
     named = refusal.place if isinstance(refusal, JobError) and not location else ""  # a check of the whole job knows which part it is about
-    found = JobError(in_words(first), place=named or _place(location))
+    found = JobError(in_words(first), place=named or _place(location, tree))
     return found.coded_as(refusal) if isinstance(refusal, Refusal) else found
 
 

@@ -47,6 +47,7 @@ from tacit.release.job import Job
 from tacit.release.kinds.table import TablePlan, TableSpec, answered, described
 from tacit.release.page import dots, number, template
 from tacit.release.planning import plan
+from tacit.release.rehearsed_cells import CellErrors, compares, errors, why_not
 from tacit.release.sources import blank, desk_of, opened
 from tacit.tables import MARK, Engine, EngineError, Plan, Released, Source, TableError, Unit
 from tacit.tables.engines.duckdb import DuckDB
@@ -426,22 +427,26 @@ def rehearse(job: Job, tables: Mapping[str, pa.Table], *, data: str, runs: int =
     random = np.random.default_rng(edition)
     # NaN is no value in a release, so it is none in the truth.
     known = {name: pa.table({c: _known(table.column(c)) for c in table.column_names}) for name, table in tables.items()}
-    truth = opened(job, Path(), known).engine
+    truth = opened(job, Path(), known)
     owners = owners_of(job, known)
-    samples = [
-        opened(job, Path(), sampled(known, owners, lambda count: random.random(count) < SAMPLE)).engine for _ in range(min(runs, 10))
-    ]
+    samples = [opened(job, Path(), sampled(known, owners, lambda count: random.random(count) < SAMPLE)) for _ in range(min(runs, 10))]
     found: list[Line] = []
     left_out: dict[str, str] = {}
     foretold: dict[str, Any] = {}
     for output in plan(job, source).outputs:
         if not isinstance(output, TablePlan):
-            left_out[output.spec.name] = f"it is no table but {output.spec.kind}, so there are no groups to compare"
+            why = why_not(output) if compares(output) else f"it is no table but {output.spec.kind}, so there are no groups to compare"
+            if why:
+                left_out[output.spec.name] = why
+                continue
+            for one in errors(output, job, truth, samples, chance(job), runs, edition):
+                found.extend(_of_cells(output.spec.name, one))
             continue
         names, why = _figures(output)
         foretold[output.name] = described(output, None)["who_pays"]
         try:
-            found.extend(_lines(_whole(output), names, job, source.engine, truth, samples, runs, edition))
+            engines = [one.engine for one in samples]
+            found.extend(_lines(_whole(output), names, job, source.engine, truth.engine, engines, runs, edition))
         except EngineError:
             why = "its SQL means something only to a private question, so there is no truth to compare with"
         if why:
@@ -522,6 +527,14 @@ def _lines(
                     float(post[name][place]), math.sqrt(square[name][place]), float(covered[name][place]), math.sqrt(sample[name][place]),
                     people[place] < SUPPRESSED, math.sqrt(spread[name][place]),
                 )  # fmt: skip
+
+
+def _of_cells(output: str, one: CellErrors) -> Iterator[Line]:
+    """A line for each figure of an output that is counted in cells."""
+    numbers = (one.people, one.truth, one.cut, one.noise, one.size, one.covered, one.sample, one.spread)
+    for group, row in zip(one.groups, zip(*(part.tolist() for part in numbers), strict=True), strict=True):
+        people, truth, cut, noisy, size, covered, sample, spread = row
+        yield Line(output, one.title, group, int(people), truth, cut, noisy, 0.0, size, covered, sample, people < SUPPRESSED, spread)
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,8 @@ def _tried(job: Job, tables: Mapping[str, pa.Table], chosen: Mapping[str, Any], 
     clamped, rounded = _kept(uncapped, tables), _kept(_unclamped(uncapped, tables), tables)
     lines: dict[tuple[str, str], list[tuple[float, float, float, dict[str, float]]]] = {}
     for line in rehearsed.lines:
+        if math.isnan(line.covered):
+            continue  # made-up rows tell no interval, and their error is the model's as well
         key = (line.output, line.figure, line.group)
         rounding = rounded.get(key, line.truth) - line.truth
         clamping = clamped.get(key, line.truth) - line.truth - rounding

@@ -22,6 +22,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -30,16 +31,19 @@ from numpy.typing import NDArray
 from tacit.accounting import Adjacency, Event, Guarantee, ParameterError
 from tacit.exact import Typed, exact
 from tacit.ledger import paying
-from tacit.synthesis.columns import CategoryColumn, Column, NumberColumn
+from tacit.synthesis.columns import CategoryColumn, Column, DateColumn, NumberColumn
 from tacit.synthesis.constraints import Constraint, Tables, possible
 from tacit.synthesis.junction_tree import Clique
 from tacit.synthesis.measure import Counts, Measuring, concentrated_budget, gaussian_budget
 from tacit.synthesis.neural import IN_MEMORY, NEURAL
 from tacit.synthesis.synthesizer import Method, Synthesizer, aimed, method_named
 from tacit.tables import Brackets, Cut, Desk, EngineError, Session
+from tacit.tables.engines.types import kind_of
 
 #: Bins of a column that is declared by its bounds.
 BINS = 32
+#: How a job cuts a date.
+DATES = "{start: 2026-01-01, step: month, periods: 12}"
 #: The most cells of all tables of pairs that are counted by one statement.
 TOGETHER = 20_000_000
 
@@ -119,18 +123,35 @@ def from_session(
     """A model of a session's table within a guarantee, paid from its account before a row is read.
 
     `columns` are names of declared columns, or columns with bins of your own (`NumberColumn`, `CategoryColumn`).
-    `rows` is a plain count whose rows are meant: 'SELECT COUNT(*) FROM visits WHERE age > 17'.
+    `rows` is a plain count whose rows are meant: 'SELECT COUNT(*) FROM visits WHERE age > 17'. An account in rho or mu
+    also takes an epsilon with its delta, and books what is drawn in its own currency.
     """
-    spend = session.spend_of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    spend = asked_of(session, guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
     planned = plan(session.desk, columns, spend, method=method, target=target, constraints=constraints, rows=rows)
     with paying(
-        session.account, planned.event, purpose=purpose, analyst=session.analyst, delta=spend.delta or None, error=EngineError
+        session.account, planned.event, purpose=purpose, analyst=session.analyst, delta=delta_of(session, spend), error=EngineError
     ) as payment:
         model, measuring = planned.fit()
     measured, events = tuple(measuring.measured), tuple(measuring.events)
     return Synthesizer(
         planned.columns, model, measured, planned.event, events, payment.private, planned.constraints
     )
+
+
+def asked_of(session: Session, guarantee: Guarantee | str | None = None, **amounts: Typed | None) -> Guarantee:
+    """What is asked of a session: in its account's currency, or as epsilon and delta where the account counts in rho or mu.
+
+    Epsilon and delta say how much noise is drawn. It is Gaussian, so the account books its event in its own currency.
+    """
+    given = {name for name, amount in amounts.items() if amount is not None}
+    if session.account.budget.currency in ("rho", "mu") and guarantee is None and given == {"epsilon", "delta"}:
+        return Guarantee(epsilon=amounts["epsilon"], delta=amounts["delta"]).positive()
+    return session.spend_of(guarantee, **amounts)
+
+
+def delta_of(session: Session, spend: Guarantee) -> Fraction | None:
+    """The delta that an entry may use, where the account has one."""
+    return spend.delta or None if "delta" in session.account.budget.limits else None
 
 
 def checked_desk(desk: Desk) -> None:
@@ -146,19 +167,26 @@ def declared_column(desk: Desk, name: str, table: str | None = None) -> Column:
     bounds = next((desk.schema.bounds[key] for key in keys if key in desk.schema.bounds), None)
     if categories is not None:
         return CategoryColumn(name, tuple(categories))
+    if bounds is None and kind_in(desk, name, table) in ("date", "timestamp"):
+        raise ParameterError(f"{name} is a date, and has no bins: give DateColumn({name!r}, edges); in a job, dates: {{{name}: {DATES}}}")
     if bounds is None:
         raise ParameterError(f"{name} has neither categories nor bounds; declare them, or give a column with bins of its own")
     low, high = (exact("bound", end) for end in bounds)
-    tables = desk.source.tables if table is None else [table]
-    types = {c.lower(): t for one in tables for c, t in desk.source.columns(one).items()}
-    whole = "INT" in types.get(name.lower(), "").upper() and low.denominator == high.denominator == 1
+    whole = kind_in(desk, name, table) == "integer" and low.denominator == high.denominator == 1
     return NumberColumn.between(name, float(low), float(high), BINS, whole=whole)
+
+
+def kind_in(desk: Desk, name: str, table: str | None) -> str:
+    """What a column of a table holds: integer, float, text, date and so on; empty where there is none of this name."""
+    tables = desk.source.tables if table is None else [table]
+    types = {c.lower(): t for one in tables if one in desk.source.tables for c, t in desk.source.columns(one).items()}
+    return kind_of(types.get(name.lower(), ""))
 
 
 def engine_cells(column: Column) -> Sequence[Any] | Brackets:
     """How the engine cuts a column into the same cells; what is in none of them is the last cell, as it is there."""
     if isinstance(column, CategoryColumn) and column.other is None:
         return column.values
-    if isinstance(column, NumberColumn):
+    if isinstance(column, NumberColumn | DateColumn):
         return Brackets(column.edges)
-    raise ParameterError(f"{column.name}: in an engine columns are categories without an other, or numbers in bins")
+    raise ParameterError(f"{column.name}: in an engine columns are categories without an other, or numbers or dates in bins")

@@ -38,7 +38,7 @@ from tacit.exact import Typed
 from tacit.ledger import paying
 from tacit.synthesis.columns import Column
 from tacit.synthesis.constraints import possible
-from tacit.synthesis.in_engine import checked_desk, counts_of, declared_column, engine_cells
+from tacit.synthesis.in_engine import asked_of, checked_desk, counts_of, declared_column, delta_of, engine_cells
 from tacit.synthesis.junction_tree import Clique
 from tacit.synthesis.measure import Counts, concentrated_budget, gaussian_budget
 from tacit.synthesis.relational import (
@@ -134,10 +134,10 @@ def tables_from_session(
 
     Columns are names that the session declares, or columns with bins of your own (see `synthesize_tables`).
     """
-    spend = session.spend_of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    spend = asked_of(session, guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
     planned = plan_tables(session.desk, levels, spend, method=method)
     with paying(
-        session.account, planned.event, purpose=purpose, analyst=session.analyst, delta=spend.delta or None, error=EngineError
+        session.account, planned.event, purpose=purpose, analyst=session.analyst, delta=delta_of(session, spend), error=EngineError
     ) as payment:
         found = planned.fit()
     return SyntheticTables(planned.tree, found, planned.event, payment.private)

@@ -49,6 +49,8 @@ EXACT = 2**53
 class Brackets:
     """Ranges of numbers: cell i goes from edge i up to edge i + 1, which only the last cell includes.
 
+    Or of dates: the first day of each cell, and the day after the last.
+
     >>> Brackets((0, 18, 65, 120)).names
     ('0 to 18', '18 to 65', '65 to 120')
     """
@@ -56,10 +58,15 @@ class Brackets:
     edges: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        edges = tuple(exact("edge", edge) for edge in self.edges)
+        edges = tuple(self.edges) if self.of_days else tuple(exact("edge", edge) for edge in self.edges)
         if len(edges) < 2 or any(low >= high for low, high in pairwise(edges)):
-            raise TableError("edges must be at least two numbers in rising order, such as (0, 18, 65, 120)")
+            raise TableError("edges must be at least two numbers, or two dates, in rising order, such as (0, 18, 65, 120)")
         object.__setattr__(self, "edges", tuple(self.edges))
+
+    @property
+    def of_days(self) -> bool:
+        """Whether the edges are dates."""
+        return all(isinstance(edge, datetime.date) and not isinstance(edge, datetime.datetime) for edge in self.edges)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -290,8 +297,8 @@ def _number(key: Key, cells: Cells, sql_type: str, outside: bool = False) -> exp
         known = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
         if cells.low >= -EXACT and cells.high <= EXACT:
             return exp.Case(ifs=[exp.If(this=known, true=_counted_off(value, cells.low, cells.high))])
-        marks = [_edge(end) for end in range(cells.low + 1, cells.high + 1)]
-        return exp.cast(exp.Case(ifs=[exp.If(this=known, true=_halved(value, marks, 0, len(marks)))]), "BIGINT")
+        below = _below(value, range(cells.low + 1, cells.high + 1))
+        return exp.cast(exp.Case(ifs=[exp.If(this=known, true=_halved(below, 0, len(below)))]), "BIGINT")
     if isinstance(cells, Brackets):
         return _place(key, cells, sql_type, outside)
     if isinstance(cells, Periods):
@@ -308,18 +315,20 @@ def _number(key: Key, cells: Cells, sql_type: str, outside: bool = False) -> exp
 
 def _place(key: Key, cells: Brackets, sql_type: str, outside: bool) -> exp.Expression:
     kind = kind_of(sql_type)
+    if cells.of_days:
+        return _day(key, cells, sql_type, outside)
     if kind not in ("integer", "float", "decimal"):
         raise Refused(f"{key.name} is no number, so it has no edges; give its categories as a list")
     value = exp.cast(key.value.copy(), "DOUBLE")
     inside: exp.Expression = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
     if not outside:
-        above = exp.GTE(this=value.copy(), expression=_edge(cells.edges[0]))
-        below = exp.LTE(this=value.copy(), expression=_edge(cells.edges[-1]))
-        inside = exp.And(this=above, expression=below)
+        least = exp.GTE(this=value.copy(), expression=_edge(cells.edges[0]))
+        most = exp.LTE(this=value.copy(), expression=_edge(cells.edges[-1]))
+        inside = exp.And(this=least, expression=most)
     if kind == "integer" and _one_by_one(cells.edges):
         return exp.Case(ifs=[exp.If(this=inside, true=_counted_off(value, int(cells.edges[0]), int(cells.edges[-1]) - 1))])
-    ends = [_edge(edge) for edge in cells.edges]
-    return exp.cast(exp.Case(ifs=[exp.If(this=inside, true=_halved(value, ends, 1, len(ends) - 1, -1))]), "BIGINT")
+    below = _below(value, cells.edges)
+    return exp.cast(exp.Case(ifs=[exp.If(this=inside, true=_halved(below, 1, len(below) - 1, -1))]), "BIGINT")
 
 
 def _one_by_one(edges: Sequence[Any]) -> bool:
@@ -339,28 +348,51 @@ def _counted_off(value: exp.Expression, low: int, high: int) -> exp.Expression:
     return exp.cast(exp.Paren(this=exp.Sub(this=exp.Case(ifs=ifs, default=most.copy()), expression=least.copy())), "BIGINT")
 
 
-def _halved(value: exp.Expression, marks: Sequence[exp.Expression], low: int, high: int, offset: int = 0) -> exp.Expression:
+def _halved(below: Sequence[exp.Expression], low: int, high: int, offset: int = 0) -> exp.Expression:
     """How many of some rising marks a value has reached, found by halving: ten thousand cells take fourteen comparisons a row.
 
-    The marks are those from `low` up to `high`; those before are reached, and counted if `offset` does not take them off.
+    `below` says of each mark whether the value is below it. The marks are those from `low` up to `high`; those before are
+    reached, and counted if `offset` does not take them off.
     """
     if low == high:
         return exp.Literal.number(low + offset)
     middle = (low + high) // 2
-    left, right = _halved(value, marks, low, middle, offset), _halved(value, marks, middle + 1, high, offset)
-    return exp.Case(ifs=[exp.If(this=exp.LT(this=value.copy(), expression=marks[middle].copy()), true=left)], default=right)
+    left, right = _halved(below, low, middle, offset), _halved(below, middle + 1, high, offset)
+    return exp.Case(ifs=[exp.If(this=below[middle].copy(), true=left)], default=right)
+
+
+def _below(value: exp.Expression, marks: Sequence[Any]) -> list[exp.Expression]:
+    """For every mark, whether a number is below it."""
+    return [exp.LT(this=value.copy(), expression=_edge(mark)) for mark in marks]
+
+
+def _day(key: Key, cells: Brackets, sql_type: str, outside: bool) -> exp.Expression:
+    """The place of a row's day among edges that are dates."""
+    below = _days_before(key, cells.edges, sql_type)
+    known = exp.Not(this=exp.Is(this=key.value.copy(), expression=exp.null()))
+    inside = known if outside else _from_to(below)
+    return exp.cast(exp.Case(ifs=[exp.If(this=inside, true=_halved(below, 1, len(below) - 1, -1))]), "BIGINT")
 
 
 def _period(key: Key, cells: Periods, sql_type: str) -> exp.Expression:
+    below = _days_before(key, cells.edges, sql_type)
+    return exp.cast(exp.Case(ifs=[exp.If(this=_from_to(below), true=_halved(below, 1, len(below) - 1, -1))]), "BIGINT")
+
+
+def _from_to(below: Sequence[exp.Expression]) -> exp.Expression:
+    """Whether a day has reached the first edge and not the last."""
+    reached = exp.Not(this=exp.Paren(this=below[0].copy()))
+    return exp.And(this=reached, expression=exp.Paren(this=below[-1].copy()))
+
+
+def _days_before(key: Key, edges: Sequence[datetime.date], sql_type: str) -> list[exp.Expression]:
+    """For every edge, whether a row's day is before it."""
     kind = kind_of(sql_type)
     if kind not in ("date", "timestamp") or zoned(sql_type):
         raise Refused(f"{key.name} must be a date, or a timestamp without a time zone, to be cut into periods")
     midnight = datetime.time()
-    edges = [day if kind == "date" else datetime.datetime.combine(day, midnight) for day in cells.edges]
-    below = [_before(key.value.copy(), edge, kind, bare(sql_type) in NANOSECONDS) for edge in edges]
-    ifs = [exp.If(this=below[0], true=exp.null())]
-    ifs += [exp.If(this=condition, true=exp.Literal.number(place)) for place, condition in enumerate(below[1:])]
-    return exp.cast(exp.Case(ifs=ifs), "BIGINT")
+    days = [day if kind == "date" else datetime.datetime.combine(day, midnight) for day in edges]
+    return [_before(key.value.copy(), day, kind, bare(sql_type) in NANOSECONDS) for day in days]
 
 
 def _before(value: exp.Expression, edge: datetime.date, kind: str, fine: bool) -> exp.Expression:

@@ -16,7 +16,9 @@ True
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -123,7 +125,11 @@ def spread(start: int, size: int) -> Array:
 
 
 def weighted_tree(need: Need, law: Law, branching: int, starts: int = 24) -> Levels:
-    """The best weights for a tree's levels: a smooth problem in as many numbers as there are levels."""
+    """The best weights for a tree's levels: a smooth problem in as many numbers as there are levels.
+
+    Under Laplace noise it has many local minima, and the best trees of some hundred cells have two or three levels, so all
+    trees of so few are tried as well.
+    """
     widths = widths_for(need.size, branching)
     g, sizes = differences(need, widths), np.array(widths, dtype=np.float64)
 
@@ -136,10 +142,17 @@ def weighted_tree(need: Need, law: Law, branching: int, starts: int = 24) -> Lev
         normed = weights / norm if law == "laplace" else weights**2 / norm**2
         return math.log(norm**2 * total), np.asarray(slope + 2 * normed)
 
+    count = len(widths)
+    tries: list[tuple[Array, Sequence[int]]] = [
+        (np.zeros(count) if start == 0 else 6 * spread(start, count) - 3, range(count)) for start in range(starts)
+    ]
+    if law == "laplace":
+        tries += [(np.zeros(count), (*above, count - 1)) for kept in (1, 2) for above in itertools.combinations(range(count - 1), kept)]
     best: tuple[float, Array] | None = None
-    for start in range(starts):
-        begin = np.zeros(len(widths)) if start == 0 else 6 * spread(start, len(widths)) - 3
-        found = minimize(objective, begin, jac=True, method="L-BFGS-B", bounds=[(-25.0, 25.0)] * len(widths))
+    for begin, kept_levels in tries:
+        bounds = [(-25.0, 25.0) if level in kept_levels else (-25.0, -25.0) for level in range(count)]
+        begin = np.clip(begin, *np.transpose(bounds))
+        found = minimize(objective, begin, jac=True, method="L-BFGS-B", bounds=bounds)
         if best is None or found.fun < best[0]:
             best = (float(found.fun), np.exp(found.x - found.x.max()))
     assert best is not None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from tests.release.kinds.test_workload import JOB, PAIRS, job_with, visits
@@ -16,6 +19,7 @@ from tacit.release.dummy import DIAGNOSES, REGIONS, SEXES
 from tacit.release.dummy import visits as demonstration
 from tacit.release.errors import JobError
 from tacit.release.job import parse
+from tacit.release.kinds.synthesis import MadeRows, MadeTables, described
 from tacit.release.planning import notices
 
 ROWS = "{name: rows, kind: synthesis, source: visits, columns: [region, sex, nights, cost], weight: 3}"
@@ -97,6 +101,85 @@ def test_a_job_with_a_target_and_constraints(tmp_path: Path, monkeypatch: pytest
     assert not [row for row in made if None not in (row["nights"], row["cost"]) and row["nights"] > row["cost"]]
 
 
+DATED = """
+version: 1
+title: Stays
+purpose: Show how long people stay.
+sources: {stays: {path: stays.parquet}}
+unit: {person: id, max_rows: 1, adjacency: add-remove}
+budget: {epsilon: 2, delta: 1e-7}
+columns:
+  id: {type: integer}
+  ward: {type: text, categories: [A, B]}
+  admitted: {type: date}
+  left: {type: timestamp}
+outputs:
+  - name: rows
+    kind: synthesis
+    source: stays
+    columns: [ward, admitted, left]
+    dates: {admitted: {start: 2026-01-01, step: month, periods: 6}, left: {start: 2026-01-01, step: month, periods: 6}}
+    constraints: [{order: [admitted, left]}]
+    weight: 1
+publication: {folder: out, formats: [csv, parquet], confidence: 0.99}
+"""
+
+
+MOMENT = pa.timestamp("us")
+
+
+def stays(count: int = 4000) -> pa.Table:
+    """Everybody of ward A comes in January and February, of B from March to June; two dates lie outside and two are missing."""
+    random = np.random.default_rng(3)
+    wards = random.choice(["A", "B"], count)
+    first = [datetime.date(2026, int(random.integers(1, 3) if ward == "A" else random.integers(3, 7)), 15) for ward in wards]
+    last = [datetime.datetime.combine(day, datetime.time(13)) + datetime.timedelta(days=int(random.integers(0, 10))) for day in first]
+    first[:4] = [None, datetime.date(1970, 1, 1), datetime.date(2030, 1, 1), None]
+    return pa.table({"id": range(count), "ward": wards, "admitted": pa.array(first, pa.date32()), "left": pa.array(last, MOMENT)})
+
+
+def test_dates_are_made_up_in_their_periods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(parse(DATED), tables={"stays": stays()})
+    made = parquet.read_table(done.folder / "rows.parquet")
+    assert str(made.schema.field("admitted").type) == str(made.schema.field("left").type) == "date32[day]"
+    rows = made.to_pylist()
+    days = [row["admitted"] for row in rows if row["admitted"] is not None]
+    assert len(days) > 3800 and min(days) >= datetime.date(2026, 1, 1) and max(days) <= datetime.date(2026, 6, 30)
+    assert not [row for row in rows if None not in (row["admitted"], row["left"]) and row["admitted"] > row["left"]]
+    in_time = [row["admitted"].month <= 2 for row in rows if row["ward"] == "A" and row["admitted"] is not None]
+    assert sum(in_time) > 0.95 * len(in_time) > 0
+    assert (done.folder / "rows.csv").read_text().splitlines()[0] == '"ward","admitted","left"'
+    page = (done.folder / "report.html").read_text()
+    assert "2026-02-01 to 2026-02-28" in page and 'aria-label="rows by admitted"' in page
+
+
+def test_pictures_have_the_intervals_that_the_report_speaks_of() -> None:
+    """At 99 % half an interval is 2.5758 deviations, not 1.96."""
+    planned = plan(parse(DATED))["rows"]
+    measured = {"columns": ["ward"], "counts": [5.0, 7.0, 0.0], "deviation": 10.0}
+    (table,) = described(planned, MadeTables((MadeRows({"ward": []}, [measured], True),), True))["tables"]
+    (part,) = table["parts"]
+    assert part["high"][0] - part["value"][0] == pytest.approx(25.758, abs=0.3) and table["more"] == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("dates: {admitted: {start: 2026-01-01, step: month, periods: 6}, ", "dates: {", "admitted is a date, and has no bins"),
+        ("step: month", "step: months", "step must be day, week, month"),
+        ("periods: 6", "periods: 0", "there must be 1 to"),
+        ("dates: {", "dates: {ward: {start: 2026-01-01, step: day, periods: 6}, ", "ward must be a date"),
+        ("{admitted: {start", "{day: {start", "dates names 'day'"),
+        ("    weight: 1", "    bins: {left: [0, 1]}\n    weight: 1", "left stands in bins and in dates"),
+    ],
+)
+def test_dates_that_make_no_sense_are_refused_with_what_to_do(old: str, new: str, told: str) -> None:
+    assert old in DATED
+    with pytest.raises(JobError, match=told):
+        plan(parse(DATED.replace(old, new)))
+
+
 LEVELS = """
   - name: hospital
     kind: synthesis
@@ -120,7 +203,7 @@ def test_a_job_publishes_tables_that_belong_together(tmp_path: Path, monkeypatch
     marginals = json.loads((done.folder / "hospital_visits_marginals.json").read_text())
     assert "patients.region" in marginals["cells"] and ["nights"] in [one["columns"] for one in marginals["marginals"]]
     page = (done.folder / "report.html").read_text()
-    assert page.count('aria-label="number of visits"') == 1  # measured twice, shown once
+    assert page.count('aria-label="rows by number of visits"') == 1  # measured twice, shown once
     assert "<h3>patients</h3>" in page and "<h3>visits</h3>" in page and "number of visits" in page
     record = json.loads((done.folder / "release.json").read_text())
     assert [one["name"] for one in next(o for o in record["outputs"] if o["name"] == "hospital")["levels"]] == ["patients", "visits"]

@@ -16,7 +16,10 @@ published side by side.
 
 from __future__ import annotations
 
+import datetime
+import itertools
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,17 +28,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from tacit.accounting import Event, Guarantee, to_json
 from tacit.errors import ParameterError
+from tacit.mechanisms import half_width
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec, Part
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
 from tacit.release.page import plain, template
+from tacit.release.rehearsed_cells import CellFigures
 from tacit.synthesis import (
     Constraint,
+    DateColumn,
     Determines,
     EnginePlan,
     Impossible,
@@ -49,11 +56,12 @@ from tacit.synthesis import (
     SyntheticRows,
     SyntheticTables,
     as_good_alone,
+    counted,
     engine_plan,
     merged,
     plan_tables,
 )
-from tacit.tables import Desk, TableError
+from tacit.tables import Cut, Desk, Periods, TableError
 
 if TYPE_CHECKING:
     from tacit.release.job import Job
@@ -61,6 +69,8 @@ if TYPE_CHECKING:
 PRODUCT = "Synthetic data"
 #: Columns that the report draws.
 SHOWN = 6
+#: A price for what does not depend on it: whether a block can be planned, and how its rows are cut.
+ANY_PRICE = Portion(Fraction(1), Guarantee(epsilon=1, delta="1e-9"), None)
 
 
 class DeterminesSpec(Part):
@@ -112,6 +122,18 @@ def _tuples(value: object) -> object:
     return {key: _tuples(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
+class DatesSpec(Part):
+    """How a date is cut: `periods` of a `step` (day, week, month, quarter, year) from a first day on."""
+
+    start: datetime.date | str
+    step: str
+    periods: int
+
+    def column(self, name: str) -> DateColumn:
+        """The column as synthesis takes it."""
+        return DateColumn(name, Periods(self.start, self.step, self.periods).edges)
+
+
 class LevelSpec(Part):
     """One of several tables that belong together, as `tacit.synthesis.Level` has it."""
 
@@ -124,6 +146,7 @@ class LevelSpec(Part):
     up_to: int | None = None
     rows_of: str | None = None
     bins: dict[str, tuple[Number, ...]] = Field(default_factory=dict)
+    dates: dict[str, DatesSpec] = Field(default_factory=dict)
     constraints: tuple[RuleSpec, ...] = ()
 
     @model_validator(mode="before")
@@ -133,7 +156,7 @@ class LevelSpec(Part):
 
     def level(self, desk: Desk) -> Level:
         """The level as synthesis takes it."""
-        columns = _binned(desk, self.rows_of or self.name, self.columns, self.bins)
+        columns = _binned(desk, self.rows_of or self.name, self.columns, self.bins, self.dates)
         return Level(
             self.name, columns, key=self.key, of=self.of, by=self.by, most=self.most, up_to=self.up_to,
             rows_of=self.rows_of, constraints=[rule.constraint for rule in self.constraints],
@@ -141,15 +164,22 @@ class LevelSpec(Part):
 
 
 def _binned(
-    desk: Desk, table: str, names: Sequence[str], bins: Mapping[str, Sequence[Any]]
-) -> list[str | NumberColumn]:
-    """Names of declared columns, or columns with these edges, of whole numbers where the source has such."""
-    unknown = [name for name in bins if name not in names]
-    if unknown:
-        raise ParameterError(f"bins names {unknown[0]!r}, which is not among the columns")
+    desk: Desk, table: str, names: Sequence[str], bins: Mapping[str, Sequence[Any]], dates: Mapping[str, DatesSpec]
+) -> list[str | NumberColumn | DateColumn]:
+    """Names of declared columns, or columns with these edges, of whole numbers where the source has such, or of dates."""
+    for block, given in (("bins", bins), ("dates", dates)):
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise ParameterError(f"{block} names {unknown[0]!r}, which is not among the columns")
+    twice = [name for name in bins if name in dates]
+    if twice:
+        raise ParameterError(f"{twice[0]} stands in bins and in dates; dates cut a date, and bins a number")
     types = {c.lower(): t.upper() for c, t in desk.source.columns(table).items()} if table in desk.source.tables else {}
-    found: list[str | NumberColumn] = []
+    found: list[str | NumberColumn | DateColumn] = []
     for name in names:
+        if name in dates:
+            found.append(dates[name].column(name))
+            continue
         edges = tuple(float(edge) for edge in bins.get(name, ()))
         whole = "INT" in types.get(name.lower(), "") and all(edge.is_integer() for edge in edges)
         found.append(NumberColumn(name, edges, whole) if name in bins else name)
@@ -158,13 +188,14 @@ def _binned(
 
 class SynthesisSpec(OutputSpec):
     """Made-up rows with some columns of a source, or of several tables. `bins` cuts a column of numbers at these edges
-    instead of evenly."""
+    instead of evenly, and `dates` a column of dates into periods."""
 
     source: str | None = None
     columns: tuple[str, ...] = ()
     levels: tuple[LevelSpec, ...] = ()
     method: Literal["auto", "oneshot", "aim", "mst", "mwem_pgm", "privbayes", "independent", "histogram"] = "auto"
     bins: dict[str, tuple[Number, ...]] = Field(default_factory=dict)
+    dates: dict[str, DatesSpec] = Field(default_factory=dict)
     target: str | None = None
     constraints: tuple[RuleSpec, ...] = ()
     where: str | None = Field(default=None, min_length=1, max_length=100_000)
@@ -180,7 +211,7 @@ class SynthesisSpec(OutputSpec):
     def _no_accuracy(self) -> SynthesisSpec:
         if self.accuracy is not None:
             raise ValueError("synthetic rows have no accuracy that is known before; give a weight")
-        single = [name for name in ("source", "columns", "target", "constraints", "where", "bins") if getattr(self, name)]
+        single = [name for name in ("source", "columns", "target", "constraints", "where", "bins", "dates") if getattr(self, name)]
         if self.levels and single:
             raise ValueError(f"levels name their tables and columns themselves: leave out {single[0]}")
         if not self.levels and not (self.source and self.columns):
@@ -206,7 +237,7 @@ class SynthesisOutput:
         if spec.levels:
             return plan_tables(self.desk, [one.level(self.desk) for one in spec.levels], portion.spend, method=spec.method)
         rows = f'SELECT COUNT(*) AS n FROM "{spec.source}"' + ("" if spec.where is None else f" WHERE ({spec.where})")
-        columns = _binned(self.desk, spec.source or "", spec.columns, spec.bins)
+        columns = _binned(self.desk, spec.source or "", spec.columns, spec.bins, spec.dates)
         return engine_plan(
             self.desk, columns, portion.spend, method=spec.method, target=spec.target,
             constraints=[rule.constraint for rule in spec.constraints], rows=rows,
@@ -219,7 +250,7 @@ def prepare(block: SynthesisSpec, job: Job, desk: Desk, place: str) -> Synthesis
         raise JobError("names no private source of the job", place=f"{place}.source")
     found = SynthesisOutput(block, desk)
     try:
-        found.at(Portion(Fraction(1), Guarantee(epsilon=1, delta="1e-9"), None))
+        found.at(ANY_PRICE)
     except (ParameterError, TableError) as error:
         raise JobError(str(error), place=place) from None
     return found
@@ -390,9 +421,46 @@ def result(planned: PlannedSynthesis, drawn: Record, private: bool, entry: int |
     return MadeTables(tuple(MadeRows(one["rows"], one["marginals"], private) for one in every), private)
 
 
+def cells_of(output: SynthesisOutput) -> Cut:
+    """How the rows are cut, for a rehearsal."""
+    found = output.at(ANY_PRICE)
+    assert isinstance(found, EnginePlan)  # `in_cells` says why levels are not compared
+    return found.cut
+
+
+def in_cells(planned: PlannedSynthesis) -> list[CellFigures] | str:
+    """The figures of a rehearsal: how many rows are in each cell of single columns, and of pairs of columns."""
+    if isinstance(planned.planned, LevelsPlan):
+        return "tables that belong together are compared with private rows by tacit.synthesis.evaluate, one by one"
+    columns = planned.planned.columns
+    found = []
+    for ways, title in ((1, "single columns"), (2, "pairs of columns")):
+        for some in itertools.combinations(columns, ways):
+            names = tuple(column.name for column in some)
+            cells = itertools.product(*(column.labels() for column in some))
+            found.append(CellFigures(title, names, [(" by ".join(names), *cell) for cell in cells], lambda counts: counts))
+    return found
+
+
+def told_in_cells(planned: PlannedSynthesis, result: MadeTables) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """How many made-up rows are in each of those cells. They tell no interval."""
+    (part,), (made,) = planned.parts, result.tables
+    table = _table(part, made)
+    cells = [column.encode(table.column(column.name).to_pylist()) for column in part.columns]
+    sizes = tuple(column.size for column in part.columns)
+    cliques = [clique for ways in (1, 2) for clique in itertools.combinations(range(len(sizes)), ways)]
+    return [(counted(cells, sizes, clique), np.array(math.nan)) for clique in cliques]
+
+
 def _table(part: TablePart, made: MadeRows) -> pa.Table:
     kinds = {**{key: pa.int64() for key in part.keys}, **{c.name: pa.type_for_alias(c.kind) for c in part.columns}}
-    return pa.table({name: pa.array(values, type=kinds[name]) for name, values in made.rows.items()})
+    days = {c.name for c in part.columns if isinstance(c, DateColumn)}  # as texts, in what was drawn
+    rows = {name: [_date(day) for day in values] if name in days else values for name, values in made.rows.items()}
+    return pa.table({name: pa.array(values, type=kinds[name]) for name, values in rows.items()})
+
+
+def _date(day: str | None) -> datetime.date | None:
+    return None if day is None else datetime.date.fromisoformat(day)
 
 
 def checks(planned: PlannedSynthesis, result: MadeTables) -> list[tuple[str, bool]]:
@@ -405,7 +473,10 @@ def checks(planned: PlannedSynthesis, result: MadeTables) -> list[tuple[str, boo
             if isinstance(column, NumberColumn):
                 values = [v for v in made.rows[column.name] if v is not None]
                 inside &= all(column.edges[0] <= v <= column.edges[-1] for v in values)
-    found = [("every row has every column", whole), ("every number lies within its bins", inside)]
+            if isinstance(column, DateColumn):
+                days = [_date(v) for v in made.rows[column.name] if v is not None]
+                inside &= all(day is not None and column.edges[0] <= day < column.edges[-1] for day in days)
+    found = [("every row has every column", whole), ("every number and date lies within its bins", inside)]
     if isinstance(planned.planned, LevelsPlan):
         found.append(("every row has a parent, and no parent more rows than declared", _whole_keys(planned.planned, result)))
     return found
@@ -470,20 +541,24 @@ def _singles(marginals: Sequence[Record], names: Sequence[str]) -> list[tuple[st
 def described(planned: PlannedSynthesis, result: MadeTables | None) -> Record:
     """What the report shows: for every table the measured single columns, and what was measured."""
     tables = []
+    wide = float(half_width([1.0], "gaussian", float(planned.output.desk.confidence))[0])
     for place, part in enumerate(planned.parts):
         made = None if result is None else result.tables[place]
         columns = {column.name: column for column in part.model}
         parts: list[Record] = []
-        for name, counts, deviation in () if made is None else _singles(made.marginals, list(columns))[:SHOWN]:
-            wide = 1.96 * deviation
+        singles = () if made is None else _singles(made.marginals, list(columns))
+        for name, counts, deviation in singles[:SHOWN]:
             parts.append({
                 "title": name, "groups": {name: columns[name].labels()}, "value": counts,
-                "low": [value - wide for value in counts], "high": [value + wide for value in counts],
+                "low": [value - wide * deviation for value in counts], "high": [value + wide * deviation for value in counts],
             })  # fmt: skip
         times = Counter(" by ".join(one["columns"]) for one in (() if made is None else made.marginals))
         measured = [name if number == 1 else f"{name} ({number} times)" for name, number in times.items()]
         rows = 0 if made is None else made.count
-        tables.append({"title": part.title if planned.spec.levels else "", "parts": parts, "rows": rows, "measured": measured})
+        tables.append({
+            "title": part.title if planned.spec.levels else "", "parts": parts, "rows": rows, "measured": measured,
+            "more": len(singles) - len(parts),
+        })  # fmt: skip
     notes = [
         "These rows are made up. They have, about, the tables that were measured, and nothing else of the people.",
         "Figures that were not measured together, and small groups, can be far from the truth: use the measured "
@@ -506,7 +581,7 @@ def described(planned: PlannedSynthesis, result: MadeTables | None) -> Record:
 def section(described: Record, confidence: str) -> str:
     """Pictures of the measured single columns, and what the statistician asks."""
     drawn = [
-        [pictures.table(p["groups"], p["title"], p["value"], p["low"], p["high"]) for p in one["parts"]]
+        [pictures.table(p["groups"], f"rows by {p['title']}", p["value"], p["low"], p["high"]) for p in one["parts"]]
         for one in described["tables"]
     ]
     return template("synthesis.html").render(output=described, pictures=drawn, confidence=confidence)

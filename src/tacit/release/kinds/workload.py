@@ -16,14 +16,16 @@ draw, so tables that share a column agree on it.
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from tacit.accounting import Adjacency, to_json
@@ -35,6 +37,7 @@ from tacit.release.job_parts import Number, OutputSpec, Part
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
 from tacit.release.kinds.fields import PlannedCounts, Prepared, counted, private_source, who_pays
 from tacit.release.page import plain, template
+from tacit.release.rehearsed_cells import CellFigures
 from tacit.tables import Brackets, Cut, Desk, Periods, TableError
 from tacit.workloads import (
     AllRanges,
@@ -355,6 +358,31 @@ def result(planned: PlannedWorkload, drawn: Record, private: bool, entry: int | 
     return RegionsAnswer(found.measured, found.released, private, entry, planned.spec.regions.invariants)
 
 
+def cells_of(output: WorkloadOutput) -> Cut:
+    """How the rows are cut, for a rehearsal."""
+    return output.cut
+
+
+def in_cells(planned: PlannedWorkload) -> list[CellFigures]:
+    """The figures of a rehearsal: the answers of every term, from counts in the cells of its columns."""
+    cells, found = planned.output.workload.cells, []
+    for title, term in zip(planned.output.figures, planned.output.workload.terms, strict=True):
+        own = Workload(cells.only(term.columns), (term,))
+        groups = itertools.product(*(factor.labels(cells.names[column]) for column, factor in term.factors))
+        found.append(CellFigures(title, tuple(own.cells.names), list(groups), partial(_answers, own)))
+    return found
+
+
+def _answers(workload: Workload, counts: NDArray[Any]) -> NDArray[Any]:
+    (found,) = workload.answers(counts)
+    return found
+
+
+def told_in_cells(planned: PlannedWorkload, result: WorkloadAnswer) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """The answers of a release and half their intervals, as `in_cells` has them."""
+    return [(own.values, own.widths) for own in result.figures]
+
+
 def checks(planned: PlannedWorkload, result: WorkloadAnswer) -> list[tuple[str, bool]]:
     """Soundness of the answers; released figures and public parameters only."""
     finite = all(bool(np.isfinite(own.values).all() and np.isfinite(own.widths).all()) for own in result.figures)
@@ -434,11 +462,12 @@ def described(planned: PlannedWorkload, result: WorkloadAnswer | None) -> Record
 
 def section(described: Record, confidence: str) -> str:
     """Pictures of the first groups of answers, and what the statistician asks."""
-    drawn = [
-        pictures.table(p["groups"], p["title"], *([math.nan if x is None else x for x in p[end]] for end in ("value", "low", "high")))
-        for p in described["parts"][:SHOWN]
-        if "groups" in p
-    ]
+    drawn = []
+    for part in described["parts"][:SHOWN]:
+        if "groups" in part:
+            ends = ([math.nan if x is None else x for x in part[end]] for end in ("value", "low", "high"))
+            named = "rows by " + part["title"].replace(" by ", " and ") if part["groups"] else "rows"
+            drawn.append(pictures.table(part["groups"], named, *ends))
     return template("workload.html").render(output={**described, "shown": len(drawn)}, pictures=drawn, confidence=confidence)
 
 
