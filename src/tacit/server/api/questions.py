@@ -143,8 +143,8 @@ async def waited(service: Service, caller: Caller, question: str, seconds: float
             own = row["person"] == caller.person
             first = questions.drawn(row) if quick else None
             if first is not None:  # without a thread: an answer leaves at its time, however busy threads are
-                return questions.view(row, answer=own, first=first)
-            return await run_in_threadpool(questions.view, row, answer=own)
+                return questions.view(row, answer=own, first=first, entry=not own)
+            return await run_in_threadpool(questions.view, row, answer=own, entry=not own)
         await asyncio.sleep(max(0.001, min(questions.next_look(row, now()), until) - now()))
 
 
