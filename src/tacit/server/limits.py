@@ -1,6 +1,6 @@
 """How much one caller may send: rates a minute, and the size, depth and slowness of a body.
 
-Rates are counted in each process, by token, session or address, over a sliding minute. A body is read within its limits
+Rates are counted in each process, by person, or by address where nobody is known yet, over a sliding minute. A body is read within its limits
 before it is parsed, so that a large, slow or deeply nested one costs little.
 
 >>> rates = Rates(clock=iter([0.0, 1.0, 2.0, 70.0]).__next__)

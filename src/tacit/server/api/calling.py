@@ -108,7 +108,8 @@ async def limited(request: Request) -> Caller:
     caller = await signed_in(request)
     service, route = service_of(request), request.scope.get("route")
     kind = _RATES.get(getattr(route, "operation_id", None) or "", "other_per_minute")
-    service.rates.insist(caller.token or caller.session, kind, getattr(service.configuration.limits, kind))
+    # by person: who makes many tokens, or signs in many times, is still one who asks
+    service.rates.insist(caller.person, kind, getattr(service.configuration.limits, kind))
     return caller
 
 
