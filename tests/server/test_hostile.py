@@ -112,6 +112,42 @@ def test_a_question_of_a_data_set_that_is_gone_keeps_no_other_from_being_answere
         time.sleep(0.05)
 
 
+# --- while one waits --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["token revoked", "left", "data set taken away"])
+def test_who_waits_for_an_answer_hears_nothing_after_the_token_is_gone(
+    house_in: Callable[..., House], tmp_path: Path, how: str
+) -> None:  # fmt: skip
+    house = house_in(tmp_path, ("step: 0.01 s", "step: 0.01 s, estimates: {visits: 1.5 s}"))
+    try:
+        register = house.service.register
+        number = house.ask("ann", "a-question-to-wait-for", wait=0).json()["id"]
+        found: dict[str, Any] = {}
+        ways = {"wait": {"prefer": "wait=30"}, "events": {}}
+        send = lambda way, headers: house.send("ann", "GET", f"/v1/questions/{number}{'/events' if way == 'events' else ''}", **headers)  # noqa: E731
+        threads = [threading.Thread(target=lambda way=way, headers=headers: found.__setitem__(way, send(way, headers)))
+                   for way, headers in ways.items()]  # fmt: skip
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+        if how == "token revoked":
+            for token in register.tokens_of("ann"):
+                register.revoke_token(token["id"])
+        elif how == "left":
+            register.set({name: spec for name, spec in house.service.configuration.people.items() if name != "ann"})
+        else:
+            register.add("ann", roles=["analyst"], datasets=[])
+        for thread in threads:
+            thread.join(30)
+        assert found["wait"].status_code == (404 if how == "data set taken away" else 401)
+        assert "answered" not in found["events"].text and "answer" not in found["wait"].json()
+        row = house.service.claims.row(number)
+        assert row is not None and row["state"] == "stored", "it was asked when it might be asked, and is paid for"
+    finally:
+        house.service.close()
+
+
 # --- who sees what ----------------------------------------------------------------------------------------------------
 
 
@@ -285,6 +321,40 @@ def test_a_question_that_takes_long_to_plan_is_refused_at_once(own_house: House)
         found = own_house.send("ann", "POST", "/v1/price", {**asked, **changed})
         assert found.status_code == 422 and found.json()["type"] == "/problems/question-refused"
     assert time.process_time() - began < 5
+
+
+def test_many_tokens_of_one_person_have_one_rate(house_in: Callable[..., House], tmp_path: Path) -> None:
+    house = house_in(tmp_path, ("price_per_minute: 100000", "price_per_minute: 5"))
+    try:
+        statuses = []
+        for turn in range(4):
+            house.tokens["ann"] = house.service.register.issue("ann", role="analyst").text
+            statuses += [house.send("ann", "POST", "/v1/price", ASK).status_code for _ in range(2)]
+        assert statuses == [200] * 5 + [429] * 3
+        assert house.send("ben", "POST", "/v1/price", ASK).status_code == 200
+    finally:
+        house.service.close()
+
+
+def test_one_person_cannot_keep_the_others_from_asking(house_in: Callable[..., House], tmp_path: Path) -> None:
+    """The engine is held: whoever files questions without end is refused, and another one's is filed and booked."""
+    house = house_in(tmp_path, ("limits: {", "limits: {waiting: 12, waiting_each: 6, "))
+    try:
+        engine: Any = house.service.datasets["visits"].source.engine
+        with engine._lock:
+            asked = [house.ask("ann", f"without-end-{turn}", wait=0, epsilon=f"0.001{turn:02d}") for turn in range(10)]
+            assert [one.status_code for one in asked] == [202] * 6 + [503] * 4
+            assert "questions of one person" in asked[-1].json()["detail"] and "6" in asked[-1].json()["detail"]
+            other = house.ask("ben", "only-this-one", wait=0, epsilon="0.002")
+            assert other.status_code == 202
+            end = time.monotonic() + 20
+            while reserves(house) < 7 and time.monotonic() < end:
+                time.sleep(0.05)
+            assert reserves(house) == 7
+        ended_ = house.send("ben", "GET", f"/v1/questions/{other.json()['id']}", prefer="wait=30").json()
+        assert ended_["state"] == "answered"
+    finally:
+        house.service.close()
 
 
 # --- releases ---------------------------------------------------------------------------------------------------------
