@@ -17,7 +17,7 @@ from fastapi import APIRouter, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
-from tacit.server.access import Caller
+from tacit.server.access import Caller, check
 from tacit.server.api import purposes
 from tacit.server.api.calling import Serving
 from tacit.server.desk import Service
@@ -100,6 +100,7 @@ def used_up(paid: list[tuple[float, float]], limit: float, now: float) -> float 
 @router.post("/approvals/{question}")
 async def decide(request: Request, service: Serving, sent: Posted, question: Id) -> Response:
     """Approve or decline a question."""
+    check(sent.caller, "approve")
     word = checked(Decide, sent.form.given("decision", "reason"))
     await run_in_threadpool(service.questions.decide, sent.caller, question, word)
     return RedirectResponse("/budget#approvals", 303)
@@ -108,6 +109,7 @@ async def decide(request: Request, service: Serving, sent: Posted, question: Id)
 @router.post("/decisions")
 async def decision(request: Request, service: Serving, sent: Posted) -> Response:
     """Write down who set an epsilon, and why."""
+    check(sent.caller, "make_decision")
     typed = sent.form.given("subject", "epsilon", "rationale", "alternatives", "reviewers")
     given = {**typed, "alternatives": lines(sent.form["alternatives"]), "reviewers": lines(sent.form["reviewers"].replace(",", "\n"))}
     try:
