@@ -6,9 +6,12 @@ Beside `test_checklist`, which goes through a known list, this file holds what w
 from __future__ import annotations
 
 import datetime
+import gzip
 import json
+import socket
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +21,7 @@ import pytest
 import sqlalchemy as sa
 from tests.ledger.conftest import postgres, postgres_url
 from tests.server.house import ASK, House
+from tests.server.pages.house import listening
 from tests.server.test_subjects import demand, people, somebody
 
 import tacit
@@ -321,6 +325,53 @@ def test_a_question_that_takes_long_to_plan_is_refused_at_once(own_house: House)
         found = own_house.send("ann", "POST", "/v1/price", {**asked, **changed})
         assert found.status_code == 422 and found.json()["type"] == "/problems/question-refused"
     assert time.process_time() - began < 5
+
+
+def spoken(port: int, sent: list[bytes], pause: float = 0.0, patience: float = 20.0) -> tuple[bytes, float]:
+    """What a server answers to bytes that are sent piece by piece, and how long it took until it answered."""
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", port), timeout=patience) as wire:
+        for part in sent:
+            try:
+                wire.sendall(part)
+            except OSError:
+                break  # it has answered and hung up
+            time.sleep(pause)
+        found = wire.recv(65536)
+    return found, time.monotonic() - began
+
+
+def test_a_slow_body_and_a_bomb_cost_little(house_in: Callable[..., House], tmp_path: Path) -> None:
+    """Over a socket: a body that drips is cut off in time, one that is packed is not unpacked, and others are answered meanwhile."""
+    house = house_in(tmp_path, ("limits: {", "limits: {body_seconds: 1 s, "))
+    token = house.token("ann")
+    head = f"POST /v1/price HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n".encode()
+    try:
+        with listening(house.service) as base:
+            port = int(base.rpartition(":")[2])
+            dripping = [threading.Thread(target=spoken, args=(port, [head + b"content-length: 500\r\n\r\n", *[b" "] * 30], 0.1))
+                        for _ in range(20)]  # fmt: skip
+            for thread in dripping:
+                thread.start()
+            assert b"200 OK" in spoken(port, [b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"])[0]
+            told, took = spoken(port, [head + b"content-length: 500\r\n\r\n", *[b" "] * 12], 0.1)
+            assert b" 408 " in told and b"/problems/too-slow" in told and took < 10
+            for thread in dripping:
+                thread.join(20)
+            body = json.dumps(ASK).encode()
+            bomb = gzip.compress(b" " * 50_000_000 + body)
+            for packed, kind in ((bomb, b"gzip"), (zlib.compress(body), b"deflate")):
+                packing = b"content-encoding: %s\r\ncontent-length: %d\r\n\r\n" % (kind, len(packed))
+                began = time.process_time()
+                told, _ = spoken(port, [head + packing + packed])
+                assert b" 400 " in told and b"/problems/not-json" in told, "a packed body is bytes that are no JSON"
+                assert time.process_time() - began < 1
+            lies = head + b"content-length: 10\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/me HTTP/1.1\r\n\r\n"
+            assert spoken(port, [lies])[0].count(b"HTTP/1.1 200") == 0, "one request is not read as two"
+            split = b"GET /v1/me HTTP/1.1\r\nhost: x\r\nauthorization: Bearer x\r\n set-cookie: a=b\r\n\r\n"
+            assert b"set-cookie" not in spoken(port, [split])[0].lower()
+    finally:
+        house.service.close()
 
 
 def test_many_tokens_of_one_person_have_one_rate(house_in: Callable[..., House], tmp_path: Path) -> None:
