@@ -39,7 +39,7 @@ def budget(request: Request, service: Serving, caller: Looking) -> Response:
 
 
 def _page(request: Request, service: Service, caller: Caller, error: ServiceError | None = None, **typed: Any) -> Response:
-    accounts = service.book.accounts(caller)
+    accounts = sorted(service.book.accounts(caller), key=_place)
     whole = caller.scope("book_entries") is not None
     return page(
         request, "budget.html", caller, error=error, accounts=accounts, titles=titles(service, caller),
@@ -47,6 +47,11 @@ def _page(request: Request, service: Service, caller: Caller, error: ServiceErro
         approvals=service.questions.approvals(caller) if caller.scope("list_approvals") else [], whole=whole,
         decisions=purposes.list_decisions(service, caller) if caller.scope("list_decisions") else [], typed=typed,
     )  # fmt: skip
+
+
+def _place(account: Mapping[str, Any]) -> tuple[str, ...]:
+    """Each data set with its purposes below it, and each of these with its analysts; the book has them in the order they were opened."""
+    return account["dataset"], account["purpose"], account["person"] or ""
 
 
 def payments(service: Service, caller: Caller, dataset: str) -> Iterator[tuple[float, float]]:
