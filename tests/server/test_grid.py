@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest
+from tests.server.house import House
 
 from tacit.server import Service
 from tacit.server.errors import ConfigurationError

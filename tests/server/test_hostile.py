@@ -378,7 +378,7 @@ def test_many_tokens_of_one_person_have_one_rate(house_in: Callable[..., House],
     house = house_in(tmp_path, ("price_per_minute: 100000", "price_per_minute: 5"))
     try:
         statuses = []
-        for turn in range(4):
+        for _ in range(4):
             house.tokens["ann"] = house.service.register.issue("ann", role="analyst").text
             statuses += [house.send("ann", "POST", "/v1/price", ASK).status_code for _ in range(2)]
         assert statuses == [200] * 5 + [429] * 3

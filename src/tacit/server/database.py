@@ -179,10 +179,10 @@ class Database:
             raise ServiceError(code="unavailable")
 
     def clock(self) -> float:
-        """The time that every process of a service goes by: leases and times of the grid are written by one machine and read by another.
+        """The time that every process of a service goes by: one machine writes leases and times of the grid, another reads them.
 
-        A file belongs to one machine. With a server it is the server's, compared once a minute where something is written: between
-        machines an answer leaves within the milliseconds of a round trip of its time.
+        A file belongs to one machine. With a server it is the server's, compared once a minute where something is
+        written: between machines an answer leaves within the milliseconds of a round trip of its time.
         """
         return time.time() + self._ahead
 
@@ -203,7 +203,8 @@ class Database:
         with self.read() as connection:
             found: str | None = connection.execute(there).scalar()
         if found is None:
-            values = {"kind": "key", "id": name, "person": "", "body": secrets.token_hex(32), "made": time.time()}
+            made = {"body": secrets.token_hex(32), "made": time.time()}
+            values = {"kind": "key", "id": name, "person": "", **made}
             with suppress(sa.exc.IntegrityError), self.write() as connection:
                 connection.execute(records.insert().values(**values))
             with self.read() as connection:

@@ -226,13 +226,13 @@ class Register:
         return None if _unseen(row["seen"], now, self._glance) or not self._session_holds(row, now) else _by_session(row)
 
     def again(self, caller: Caller) -> Caller | None:
-        """A caller who was let in and has waited since, with the rights of now; None where token or session holds no more."""
+        """A caller who has waited since they were let in, with the rights of now; None where token or session ended."""
         found = self.again_at_once(caller)
         if found is None:
             query, values = self._who(caller)
             with self.database.read() as connection:
                 row = connection.execute(query, values).mappings().first()
-            found = None if row is None else self._known(caller, row)
+            found = None if row is None else self._known(caller, {**row})
         return found
 
     def again_at_once(self, caller: Caller) -> Caller | None:
@@ -242,7 +242,9 @@ class Register:
         return None if row is None else self._known(caller, row)
 
     def _who(self, caller: Caller) -> tuple[sa.Select[Any], dict[str, str]]:
-        return (_TOKEN_AGAIN, {"id": caller.token}) if caller.token else (_SESSION_AGAIN, {"id": caller.session})
+        if caller.token:
+            return _TOKEN_AGAIN, {"id": caller.token}
+        return _SESSION_AGAIN, {"id": caller.session}
 
     def _known(self, caller: Caller, row: Mapping[str, Any]) -> Caller | None:
         now = self.clock()

@@ -279,11 +279,14 @@ class Questions:
             return "waiting" if row["state"] == "waiting" else "running"
         return "answered" if row["state"] == "stored" else str(row["state"])
 
-    def view(self, row: Mapping[str, Any], *, answer: bool = True, first: float | None = None, entry: bool = False) -> dict[str, Any]:
-        """A question as JSON. Until the grid lets it out, an outcome looks like work under way. `first` is what `drawn` says, if known.
+    def view(
+        self, row: Mapping[str, Any], *, answer: bool = True, first: float | None = None, entry: bool = False
+    ) -> dict[str, Any]:
+        """A question as JSON. Until the grid lets it out, an outcome looks like work under way.
 
-        `entry` is for those who may read the book: entries are numbered in the order of bookings and of ends, so that the numbers
-        of an analyst's own questions would tell between which of them a statement ended.
+        `first` is what `drawn` says, if known. `entry` is for those who may read the book: entries are numbered in the
+        order of bookings and of ends, so that the numbers of an analyst's own questions would tell between which of
+        them a statement ended.
         """
         seen, state = self.seen(row), self.shown(row)
         # also of one that is lost, which has no date: it must not leave sooner than an answer

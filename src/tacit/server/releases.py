@@ -167,8 +167,9 @@ class Releases:
     def _view(self, row: Mapping[str, Any], *, entry: bool) -> dict[str, Any]:
         files = sorted(self._files(row)) if row["state"] == "published" else []
         return {
-            "id": row["id"], "dataset": row["dataset"], "state": row["state"], "by": row["person"], "entry": row["entry"] if entry else None,
-            "made": row["made"], "ready": row["ready"], "detail": row["detail"], "files": files, **json.loads(row["job"]),
+            "id": row["id"], "dataset": row["dataset"], "state": row["state"], "by": row["person"],
+            "entry": row["entry"] if entry else None, "made": row["made"], "ready": row["ready"],
+            "detail": row["detail"], "files": files, **json.loads(row["job"]),
         }  # fmt: skip
 
     def _files(self, row: Mapping[str, Any]) -> dict[str, Path]:

@@ -36,8 +36,10 @@ ACTIONS = {
 #: Objects that are everyone's who may see the data set.
 SHARED = {"read_dataset", "read_shared", "read_release", "run_release"}
 FORMS: dict[str, dict[str, str]] = {
-    "POST /ask": {"dataset": "visits", "purpose": "bed-planning", "sql": "SELECT COUNT(*) AS n FROM visits", "do": "check", "epsilon": "0.1",
-                  "by": "epsilon", "nonce": "n" * 32},
+    "POST /ask": {
+        "dataset": "visits", "purpose": "bed-planning", "sql": "SELECT COUNT(*) AS n FROM visits", "do": "check",
+        "epsilon": "0.1", "by": "epsilon", "nonce": "n" * 32,
+    },
     "POST /releases": {"dataset": "visits"}, "POST /approvals/{question}": {"decision": "approve", "reason": "yes"},
     "POST /subjects": {"dataset": "visits", "person": "17", "what": "access"},
 }  # fmt: skip

@@ -50,7 +50,7 @@ def _page(request: Request, service: Service, caller: Caller, error: ServiceErro
 
 
 def _place(account: Mapping[str, Any]) -> tuple[str, ...]:
-    """Each data set with its purposes below it, and each of these with its analysts; the book has them in the order they were opened."""
+    """Each data set with its purposes below it, and these with their analysts; the book has them as they were opened."""
     return account["dataset"], account["purpose"], account["person"] or ""
 
 
