@@ -109,6 +109,10 @@ def test_one_person_does_not_take_all_places(database: Database) -> None:
     assert refusal.value.code == "queue-full" and refusal.value.facts["waiting"] == 3
     assert claims.file(asked(key="of-ann-0"), waiting=10, each=3)[1] is False, "what is there under its key is no new one"
     assert claims.file(asked("of-ben", person="ben"), waiting=10, each=3)[1]
+    for number in range(3):
+        assert claims.file(asked(f"for-the-officer-{number}", person="eve", state="waiting"), waiting=5, each=3)[1]
+    with pytest.raises(ServiceError):
+        claims.file(asked("one-more-for-the-officer", person="eve", state="waiting"), waiting=5, each=3)
     row = claims.find("ann", "of-ann-0")
     assert row is not None and (generation := claims.take(row["id"])) is not None
     claims.end(row["id"], generation, "stored", ready=claims.clock())

@@ -22,14 +22,16 @@ import sqlalchemy as sa
 from tests.ledger.conftest import postgres, postgres_url
 from tests.server.house import ASK, House
 from tests.server.pages.house import listening
+from tests.server.pages.test_views import sent
 from tests.server.test_subjects import demand, people, somebody
 
 import tacit
+from tacit.ledger import LedgerBusy
 from tacit.server import Service, ServiceError, load
 from tacit.server.database import questions, records
 from tacit.server.pages.answers import notebook
 from tacit.server.subjects import Subjects
-from tacit.tables import TableError
+from tacit.tables import Session, TableError
 
 __all__ = ["postgres", "postgres_url"]  # fixtures
 
@@ -385,6 +387,48 @@ def test_many_tokens_of_one_person_have_one_rate(house_in: Callable[..., House],
         assert house.send("ben", "POST", "/v1/price", ASK).status_code == 200
     finally:
         house.service.close()
+
+
+def test_pages_have_the_rates_of_what_their_buttons_do(house_in: Callable[..., House], tmp_path: Path) -> None:
+    limits = ("price_per_minute: 100000, questions_per_minute: 100000",
+              "price_per_minute: 4, dummy_per_minute: 3, questions_per_minute: 2")  # fmt: skip
+    house = house_in(tmp_path, limits)
+    try:
+        browser = house.browser("ann")
+        asked = {"dataset": "visits", "purpose": "bed-planning", "sql": ASK["sql"], "by": "epsilon", "epsilon": "0.01"}
+        for do, most in (("price", 4), ("dry", 3), ("ask", 2)):
+            found = [sent(browser, "/ask", **asked, do=do, nonce=f"{turn}" * 32) for turn in range(most + 1)]
+            assert [one.status_code for one in found[:-1]] == [303 if do == "ask" else 200] * most
+            assert found[-1].status_code == 429 and "Too many requests" in found[-1].text
+        assert house.ask("ann", "by-another-way").status_code == 429
+        assert sent(house.browser("ben"), "/ask", **asked, do="ask", nonce="b" * 32).status_code == 303
+    finally:
+        house.service.close()
+
+
+def test_a_question_that_could_not_be_booked_has_no_time_yet(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is called ready is looked at again at once by whatever waits for it, a thousand times a second."""
+    claims, real, again = own_house.service.claims, own_house.service.claims.end, threading.Event()
+
+    def busy(*_: Any, **__: Any) -> Any:
+        raise LedgerBusy("another connection holds the book")
+
+    def noted(question: str, generation: int, state: str, **values: Any) -> bool:
+        done = real(question, generation, state, **values)
+        if state == "quoted":
+            again.set()
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "sql", busy)
+        patch.setattr(claims, "end", noted)
+        number = own_house.ask("ann", "it-cannot-be-booked", wait=0).json()["id"]
+        assert again.wait(20)
+        row = claims.row(number)
+        assert row is not None and row["state"] == "quoted" and row["ready"] is None
+        assert claims.next_time(row) > claims.clock(), "an equal question waits for a time that is to come"
+    own_house.service.worker.submit(number)
+    assert ended(own_house, "it-cannot-be-booked", "answered")["state"] == "answered"
 
 
 def test_one_person_cannot_keep_the_others_from_asking(house_in: Callable[..., House], tmp_path: Path) -> None:

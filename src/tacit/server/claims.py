@@ -94,9 +94,11 @@ class Claims:
             if daily is not None:
                 self._within(connection, values, daily, now)
             open_ = sa.select(sa.func.count()).select_from(questions).where(_under_way(now))
-            theirs = open_.where(questions.c.person == values["person"])
-            if (own := connection.execute(theirs).scalar_one()) >= each:
-                words = f"at most {each} questions of one person are under way at a time"
+            # those that wait for the officer too, who reads them one by one
+            theirs = sa.or_(_under_way(now), questions.c.state == "waiting"), questions.c.person == values["person"]
+            counted = sa.select(sa.func.count()).select_from(questions).where(*theirs)
+            if (own := connection.execute(counted).scalar_one()) >= each:
+                words = f"at most {each} questions of one person are under way or wait for approval at a time"
                 raise ServiceError(words, code="queue-full", waiting=own)
             if (under_way := connection.execute(open_).scalar_one()) >= waiting:
                 raise ServiceError(code="queue-full", waiting=under_way)
