@@ -1,4 +1,4 @@
-"""Canaries in every column: none comes out in a response, a log at debug, a temporary file or a dump of a database.
+"""Canaries in every column: none comes out in a response, a debug log, a trace, a metric, a temporary file or a database's dump.
 
 All flows are walked, and an engine failure is forced at each step, with a canary in its words.
 """
@@ -23,6 +23,7 @@ import pytest
 import sqlalchemy as sa
 from tests.ledger.conftest import postgres, postgres_url
 from tests.server.house import ASK, House
+from tests.server.test_telemetry import recording
 
 from tacit.ledger import Ledger
 from tacit.server import datasets as of_datasets
@@ -143,11 +144,12 @@ def test_no_canary_comes_out(
     capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     caplog.set_level(logging.DEBUG)
+    finished, traced = recording(monkeypatch)
     began = time.time()
     shutil.copy(hospital / "visits.parquet", tmp_path / "visits.parquet")
     planted(tmp_path)
     url = "" if kind == "sqlite" else request.getfixturevalue("postgres_url")
-    house = house_in(tmp_path, ("limits: {", "limits: {lease: 1 s, "), extra=f'database: "{url}"\n' if url else "")
+    house = house_in(tmp_path, ("limits: {", "limits: {lease: 1 s, "), extra="telemetry: true\n" + (f'database: "{url}"\n' if url else ""))
     answers = [*questions(house, "whole", wait=30), *pages(house)]
     assert {one.status_code for one in answers} <= {200, 202, 404, 406, 409, 422}
     for step, (owner, name) in STEPS.items():
@@ -168,6 +170,7 @@ def test_no_canary_comes_out(
     for one in answers:
         assert leaks(text_of(one)) == [], (one.request.url, leaks(text_of(one)))
     assert leaks(caplog.text) == []
+    assert len(finished()) > len(answers) / 2 and leaks(traced()) == []
     assert leaks("".join(capfd.readouterr())) == []
     assert leaks(dump(tmp_path)) == [] and (not url or leaks(dump_of_server(url)) == [])
     assert leaks(temporary(began)) == []
