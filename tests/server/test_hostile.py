@@ -27,7 +27,7 @@ from tests.server.test_subjects import demand, people, somebody
 
 import tacit
 from tacit.ledger import LedgerBusy
-from tacit.server import Service, ServiceError, load
+from tacit.server import Service, ServiceError, load, wire
 from tacit.server.database import questions, records
 from tacit.server.pages.answers import notebook
 from tacit.server.subjects import Subjects
@@ -372,6 +372,35 @@ def test_a_slow_body_and_a_bomb_cost_little(house_in: Callable[..., House], tmp_
             assert spoken(port, [lies])[0].count(b"HTTP/1.1 200") == 0, "one request is not read as two"
             split = b"GET /v1/me HTTP/1.1\r\nhost: x\r\nauthorization: Bearer x\r\n set-cookie: a=b\r\n\r\n"
             assert b"set-cookie" not in spoken(port, [split])[0].lower()
+    finally:
+        house.service.close()
+
+
+def test_a_head_that_does_not_come_is_not_waited_for(
+    house_in: Callable[..., House], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """Silence, a line that drips, and headers without end; a browser that keeps its connection, and one that waits, stay."""
+    monkeypatch.setattr(wire, "SECONDS", 1.0)
+    house = house_in(tmp_path, ("step: 0.01 s", "step: 0.01 s, estimates: {visits: 2 s}"))
+    token = house.token("ann")
+    whole = f"GET /v1/me HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n".encode()
+    try:
+        with listening(house.service) as base:
+            port = int(base.rpartition(":")[2])
+            assert spoken(port, [], patience=15) == (b"", pytest.approx(1, abs=6))
+            assert spoken(port, [b"GET / HTTP/1.1\r\n", *[b"x"] * 60], 0.1, patience=15)[1] < 8
+            endless = spoken(port, [b"GET / HTTP/1.1\r\n", *[b"x-more: " + b"y" * 8000 + b"\r\n"] * 40])
+            assert b"200" not in endless[0]
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as wired:
+                for pause in (0.0, 2.0, 0.0):
+                    time.sleep(pause)
+                    wired.sendall(whole)
+                    assert b"200 OK" in wired.recv(65536), "it is idle between two requests, and not late"
+                body = json.dumps({**ASK, "epsilon": "0.01"}).encode()
+                head = f"POST /v1/questions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\nprefer: wait=20\r\n"
+                head += f"idempotency-key: it-takes-two-seconds\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+                wired.sendall(head.encode() + body)
+                assert b"answered" in wired.recv(65536), "an answer is waited for as long as it takes"
     finally:
         house.service.close()
 
