@@ -234,7 +234,7 @@ EXEMPT = {
     "server/api/calling.py": {"secrets"},  # tokens of forms
     "server/claims.py": {"secrets"},  # the name of a worker
     "server/database.py": {"secrets"},  # numbers of objects, and the key of a service
-    "server/grid.py": {"secrets"},  # the key by which a process spreads the times of its answers; never noise
+    "server/grid.py": {"secrets"},  # a key for a grid that belongs to no service; never noise
     "server/oidc.py": {"secrets"},  # state, nonce and verifier of a sign-in
     "server/pages/ask.py": {"secrets"},  # the key of a question, in its form
     "server/people.py": {"secrets"},  # tokens, links and sessions

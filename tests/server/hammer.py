@@ -47,8 +47,10 @@ def clients(folder: Path, number: int, seconds: float, threads: int) -> None:
                 time.sleep(0.01)
                 continue
             if view["state"] in ("answered", "lost", "refused"):
+                row = service.claims.row(view["id"])
+                entry = None if row is None else row["entry"]
                 figure = view["answer"]["figures"]["n"]["value"][0] if view["answer"] else None
-                os.write(out, (json.dumps([key, view["state"], view["entry"], figure]) + "\n").encode())
+                os.write(out, (json.dumps([key, view["state"], entry, figure]) + "\n").encode())
                 turn += 1
 
     lanes = [threading.Thread(target=one, args=(lane,), daemon=True) for lane in range(threads)]

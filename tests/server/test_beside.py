@@ -186,11 +186,35 @@ def test_the_price_of_an_equal_question_does_not_tell_whether_the_first_is_done(
         third = house.ask("ben", "asked-a-third-time", wait=0).json()["id"]  # the first is done, and cannot be seen yet
         views = [house.send("ben", "GET", f"/v1/questions/{one}", prefer="wait=50").json() for one in (first, second, third, other)]
         assert [view["state"] for view in views] == ["answered"] * 4
-        assert len({view["entry"] for view in views[:3]}) == 1 and reserves(house) == before + 2
+        assert len({house.entry(view) for view in views[:3]}) == 1 and reserves(house) == before + 2
         rows = [house.service.claims.row(view["id"]) for view in views[:3]]
         assert all(row is not None and rows[0] is not None and row["ready"] >= rows[0]["started"] + 1 for row in rows[1:])
     finally:
         house.service.close()
+
+
+def test_no_number_of_the_book_tells_when_a_statement_ended(own_house: House) -> None:
+    """Bookings and ends are numbered together: two questions of one analyst are next to each other unless a statement ended between."""
+    with running(own_house, 1) as held:
+        second = own_house.ask("ben", "while-the-first-runs", wait=0, epsilon="0.002").json()["id"]
+        assert until(lambda: reserves(own_house) == 2)
+    asked = [own_house.send("ben", "GET", f"/v1/questions/{one}", prefer="wait=50").json() for one in (*held, second)]
+    asked.append(own_house.ask("ben", "after-it-ended", epsilon="0.003").json())
+    numbers = [own_house.entry(view) or 0 for view in asked]
+    assert numbers[1] == numbers[0] + 1 and numbers[2] > numbers[1] + 1, "the numbers do tell"
+    views = [*asked, *own_house.send("ben", "GET", "/v1/questions").json()]
+    views.append(own_house.send("ann", "GET", f"/v1/shared/{own_house.service.questions.share(_caller(own_house), asked[0]['id'])}").json())
+    for view in views:
+        assert view["state"] == "answered" and view["entry"] is None and (view.get("answer") or {"entry": None})["entry"] is None
+    page = own_house.browser("ben").get(f"/questions/{second}").text
+    assert "19 times in 20" in page and "entry" not in page
+    told = own_house.send("olga", "GET", f"/v1/questions/{second}").json()
+    assert told["entry"] == numbers[1] and "answer" not in told
+    assert {view["entry"] for view in own_house.send("olga", "GET", "/v1/questions").json()} == set(numbers)
+
+
+def _caller(house: House) -> Any:
+    return house.service.register.by_token(house.token("ben"))
 
 
 def test_an_erasure_does_not_wait_for_a_statement(own_house: House) -> None:
@@ -220,4 +244,4 @@ def test_an_outcome_is_read_without_a_thread_and_lost_ones_take_the_same_way(own
     assert questions.drawn(lost) is not None and questions.view(lost)["answered"] is None
     again = own_house.ask("ann", "read-from-the-book").json()
     copy = own_house.service.claims.row(again["id"])
-    assert copy is not None and again["entry"] == mine["entry"] and questions.drawn(copy) == questions.drawn(row)
+    assert copy is not None and copy["entry"] == row["entry"] and questions.drawn(copy) == questions.drawn(row)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,10 +25,13 @@ def database(tmp_path: Path) -> Iterator[Database]:
     found.close()
 
 
+def asked(key: str = "k", **changed: Any) -> dict[str, Any]:
+    return {"person": "ann", "token": "t", "key": key, "body": "b", "request": "{}", "dataset": "visits", "purpose": "p",
+            "state": "quoted", "epsilon": "1/10", "price": "{}", "estimate": 0.0, **changed}  # fmt: skip
+
+
 def filed(claims: Claims, key: str = "k", **changed: Any) -> str:
-    values = {"person": "ann", "token": "t", "key": key, "body": "b", "request": "{}", "dataset": "visits", "purpose": "p",
-              "state": "quoted", "epsilon": "1/10", "price": "{}", "estimate": 0.0, **changed}  # fmt: skip
-    row, new = claims.file(values)
+    row, new = claims.file(asked(key, **changed))
     assert new
     return str(row["id"])
 
@@ -91,6 +97,44 @@ def test_a_full_queue_is_refused(database: Database) -> None:
     with pytest.raises(ServiceError) as caught:
         claims.file({**{n: row[n] for n in row if n not in ("id", "asked", "started")}, "key": "k3"}, waiting=2)
     assert caught.value.code == "queue-full"
+
+
+def test_one_person_does_not_take_all_places(database: Database) -> None:
+    """Who asks without waiting for answers is refused before others are."""
+    claims = Claims(database)
+    for number in range(3):
+        claims.file(asked(key=f"of-ann-{number}"), waiting=10, each=3)
+    with pytest.raises(ServiceError) as refusal:
+        claims.file(asked(key="one-too-many"), waiting=10, each=3)
+    assert refusal.value.code == "queue-full" and refusal.value.facts["waiting"] == 3
+    assert claims.file(asked(key="of-ann-0"), waiting=10, each=3)[1] is False, "what is there under its key is no new one"
+    assert claims.file(asked("of-ben", person="ben"), waiting=10, each=3)[1]
+    for number in range(3):
+        assert claims.file(asked(f"for-the-officer-{number}", person="eve", state="waiting"), waiting=5, each=3)[1]
+    with pytest.raises(ServiceError):
+        claims.file(asked("one-more-for-the-officer", person="eve", state="waiting"), waiting=5, each=3)
+    row = claims.find("ann", "of-ann-0")
+    assert row is not None
+    generation = claims.take(row["id"])
+    assert generation is not None
+    claims.end(row["id"], generation, "stored", ready=claims.clock())
+    assert claims.file(asked(key="room-again"), waiting=10, each=3)[1]
+
+
+def test_the_earlier_of_two_questions_is_the_one_that_is_filed_first(database: Database) -> None:
+    """Equal questions are answered one after the other, by when they began: who waits to write has not begun."""
+    path = database.engine.url.database
+    assert path is not None
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(Claims(database).file(asked(key="it-waits"))[0]))
+    thread.start()
+    time.sleep(0.3)
+    freed = time.time()
+    other.rollback()
+    thread.join(20)
+    assert found[0]["started"] >= freed and found[0]["asked"] >= freed
 
 
 def test_no_step_is_skipped(database: Database) -> None:

@@ -6,14 +6,17 @@ import sqlite3
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
+from tests.ledger.conftest import postgres, postgres_url
 
 from tacit.server import database as module
 from tacit.server.database import Database, links
 from tacit.server.errors import ServiceError
 
+__all__ = ["postgres", "postgres_url"]  # fixtures
 BY_HASH = sa.select(links).where(links.c.hash == sa.bindparam("hash"))
 
 
@@ -75,3 +78,25 @@ def test_many_writers_lose_nothing(database: Database) -> None:
 def test_a_server_is_not_asked_in_the_loop(database: Database) -> None:
     database.sqlite = False
     assert database.at_once(BY_HASH, {"hash": "ab"}) is None
+
+
+def test_all_machines_go_by_the_clock_of_the_server(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose clock is ahead would show an answer when it is stored, and take questions away from workers that are alive."""
+    with monkeypatch.context() as patch:
+        ahead = SimpleNamespace(time=lambda: time.time() + 100, monotonic=time.monotonic, sleep=time.sleep)
+        patch.setattr(module, "time", ahead)
+        fast = Database(postgres_url)
+        assert abs(fast.clock() - time.time()) < 5  # both are on one machine, and the round trip is milliseconds; 100 s would be missed
+        fast._ahead, fast._compared = 0.0, -module.COMPARE  # an hour later the clock has run away
+        assert fast.clock() - time.time() > 95
+        put(fast, "compared where something is written")
+        assert abs(fast.clock() - time.time()) < 5
+        fast.close()
+    slow = Database(postgres_url)
+    assert abs(slow.clock() - time.time()) < 5
+    assert slow.key("grid") == slow.key("grid") != slow.key("another")
+    slow.close()
+
+
+def test_a_file_belongs_to_one_machine_and_goes_by_its_clock(database: Database) -> None:
+    assert database._ahead == 0.0 and abs(database.clock() - time.time()) < 5

@@ -6,9 +6,12 @@ Beside `test_checklist`, which goes through a known list, this file holds what w
 from __future__ import annotations
 
 import datetime
+import gzip
 import json
+import socket
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,14 +21,17 @@ import pytest
 import sqlalchemy as sa
 from tests.ledger.conftest import postgres, postgres_url
 from tests.server.house import ASK, House
+from tests.server.pages.house import listening
+from tests.server.pages.test_views import sent
 from tests.server.test_subjects import demand, people, somebody
 
 import tacit
-from tacit.server import Service, ServiceError, load
+from tacit.ledger import LedgerBusy
+from tacit.server import Service, ServiceError, load, wire
 from tacit.server.database import questions, records
 from tacit.server.pages.answers import notebook
 from tacit.server.subjects import Subjects
-from tacit.tables import TableError
+from tacit.tables import Session, TableError
 
 __all__ = ["postgres", "postgres_url"]  # fixtures
 
@@ -110,6 +116,42 @@ def test_a_question_of_a_data_set_that_is_gone_keeps_no_other_from_being_answere
     while (row := service.claims.row(f"{1:032d}")) is not None and row["state"] != "stored":
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+# --- while one waits --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["token revoked", "left", "data set taken away"])
+def test_who_waits_for_an_answer_hears_nothing_after_the_token_is_gone(
+    house_in: Callable[..., House], tmp_path: Path, how: str
+) -> None:  # fmt: skip
+    house = house_in(tmp_path, ("step: 0.01 s", "step: 0.01 s, estimates: {visits: 1.5 s}"))
+    try:
+        register = house.service.register
+        number = house.ask("ann", "a-question-to-wait-for", wait=0).json()["id"]
+        found: dict[str, Any] = {}
+        ways = {"wait": {"prefer": "wait=30"}, "events": {}}
+        send = lambda way, headers: house.send("ann", "GET", f"/v1/questions/{number}{'/events' if way == 'events' else ''}", **headers)  # noqa: E731
+        threads = [threading.Thread(target=lambda way=way, headers=headers: found.__setitem__(way, send(way, headers)))
+                   for way, headers in ways.items()]  # fmt: skip
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+        if how == "token revoked":
+            for token in register.tokens_of("ann"):
+                register.revoke_token(token["id"])
+        elif how == "left":
+            register.set({name: spec for name, spec in house.service.configuration.people.items() if name != "ann"})
+        else:
+            register.add("ann", roles=["analyst"], datasets=[])
+        for thread in threads:
+            thread.join(30)
+        assert found["wait"].status_code == (404 if how == "data set taken away" else 401)
+        assert "answered" not in found["events"].text and "answer" not in found["wait"].json()
+        row = house.service.claims.row(number)
+        assert row is not None and row["state"] == "stored", "it was asked when it might be asked, and is paid for"
+    finally:
+        house.service.close()
 
 
 # --- who sees what ----------------------------------------------------------------------------------------------------
@@ -285,6 +327,158 @@ def test_a_question_that_takes_long_to_plan_is_refused_at_once(own_house: House)
         found = own_house.send("ann", "POST", "/v1/price", {**asked, **changed})
         assert found.status_code == 422 and found.json()["type"] == "/problems/question-refused"
     assert time.process_time() - began < 5
+
+
+def spoken(port: int, sent: list[bytes], pause: float = 0.0, patience: float = 20.0) -> tuple[bytes, float]:
+    """What a server answers to bytes that are sent piece by piece, and how long it took until it answered."""
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", port), timeout=patience) as wire:
+        for part in sent:
+            try:
+                wire.sendall(part)
+            except OSError:
+                break  # it has answered and hung up
+            time.sleep(pause)
+        found = wire.recv(65536)
+    return found, time.monotonic() - began
+
+
+def test_a_slow_body_and_a_bomb_cost_little(house_in: Callable[..., House], tmp_path: Path) -> None:
+    """Over a socket: a body that drips is cut off in time, one that is packed is not unpacked, and others are answered meanwhile."""
+    house = house_in(tmp_path, ("limits: {", "limits: {body_seconds: 1 s, "))
+    token = house.token("ann")
+    head = f"POST /v1/price HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n".encode()
+    try:
+        with listening(house.service) as base:
+            port = int(base.rpartition(":")[2])
+            dripping = [threading.Thread(target=spoken, args=(port, [head + b"content-length: 500\r\n\r\n", *[b" "] * 30], 0.1))
+                        for _ in range(20)]  # fmt: skip
+            for thread in dripping:
+                thread.start()
+            assert b"200 OK" in spoken(port, [b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"])[0]
+            told, took = spoken(port, [head + b"content-length: 500\r\n\r\n", *[b" "] * 12], 0.1)
+            assert b" 408 " in told and b"/problems/too-slow" in told and took < 10
+            for thread in dripping:
+                thread.join(20)
+            body = json.dumps(ASK).encode()
+            bomb = gzip.compress(b" " * 50_000_000 + body)
+            for packed, kind in ((bomb, b"gzip"), (zlib.compress(body), b"deflate")):
+                packing = b"content-encoding: %s\r\ncontent-length: %d\r\n\r\n" % (kind, len(packed))
+                began = time.process_time()
+                told, _ = spoken(port, [head + packing + packed])
+                assert b" 400 " in told and b"/problems/not-json" in told, "a packed body is bytes that are no JSON"
+                assert time.process_time() - began < 1
+            lies = head + b"content-length: 10\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/me HTTP/1.1\r\n\r\n"
+            assert spoken(port, [lies])[0].count(b"HTTP/1.1 200") == 0, "one request is not read as two"
+            split = b"GET /v1/me HTTP/1.1\r\nhost: x\r\nauthorization: Bearer x\r\n set-cookie: a=b\r\n\r\n"
+            assert b"set-cookie" not in spoken(port, [split])[0].lower()
+    finally:
+        house.service.close()
+
+
+def test_a_head_that_does_not_come_is_not_waited_for(
+    house_in: Callable[..., House], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """Silence, a line that drips, and headers without end; a browser that keeps its connection, and one that waits, stay."""
+    monkeypatch.setattr(wire, "SECONDS", 1.0)
+    house = house_in(tmp_path, ("step: 0.01 s", "step: 0.01 s, estimates: {visits: 2 s}"))
+    token = house.token("ann")
+    whole = f"GET /v1/me HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n".encode()
+    try:
+        with listening(house.service) as base:
+            port = int(base.rpartition(":")[2])
+            assert spoken(port, [], patience=15) == (b"", pytest.approx(1, abs=6))
+            assert spoken(port, [b"GET / HTTP/1.1\r\n", *[b"x"] * 60], 0.1, patience=15)[1] < 8
+            endless = spoken(port, [b"GET / HTTP/1.1\r\n", *[b"x-more: " + b"y" * 8000 + b"\r\n"] * 40])
+            assert b"200" not in endless[0]
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as wired:
+                for pause in (0.0, 2.0, 0.0):
+                    time.sleep(pause)
+                    wired.sendall(whole)
+                    assert b"200 OK" in wired.recv(65536), "it is idle between two requests, and not late"
+                body = json.dumps({**ASK, "epsilon": "0.01"}).encode()
+                head = f"POST /v1/questions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\nprefer: wait=20\r\n"
+                head += f"idempotency-key: it-takes-two-seconds\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+                wired.sendall(head.encode() + body)
+                assert b"answered" in wired.recv(65536), "an answer is waited for as long as it takes"
+    finally:
+        house.service.close()
+
+
+def test_many_tokens_of_one_person_have_one_rate(house_in: Callable[..., House], tmp_path: Path) -> None:
+    house = house_in(tmp_path, ("price_per_minute: 100000", "price_per_minute: 5"))
+    try:
+        statuses = []
+        for _ in range(4):
+            house.tokens["ann"] = house.service.register.issue("ann", role="analyst").text
+            statuses += [house.send("ann", "POST", "/v1/price", ASK).status_code for _ in range(2)]
+        assert statuses == [200] * 5 + [429] * 3
+        assert house.send("ben", "POST", "/v1/price", ASK).status_code == 200
+    finally:
+        house.service.close()
+
+
+def test_pages_have_the_rates_of_what_their_buttons_do(house_in: Callable[..., House], tmp_path: Path) -> None:
+    limits = ("price_per_minute: 100000, questions_per_minute: 100000",
+              "price_per_minute: 4, dummy_per_minute: 3, questions_per_minute: 2")  # fmt: skip
+    house = house_in(tmp_path, limits)
+    try:
+        browser = house.browser("ann")
+        asked = {"dataset": "visits", "purpose": "bed-planning", "sql": ASK["sql"], "by": "epsilon", "epsilon": "0.01"}
+        for do, most in (("price", 4), ("dry", 3), ("ask", 2)):
+            found = [sent(browser, "/ask", **asked, do=do, nonce=f"{turn}" * 32) for turn in range(most + 1)]
+            assert [one.status_code for one in found[:-1]] == [303 if do == "ask" else 200] * most
+            assert found[-1].status_code == 429 and "Too many requests" in found[-1].text
+        assert house.ask("ann", "by-another-way").status_code == 429
+        assert sent(house.browser("ben"), "/ask", **asked, do="ask", nonce="b" * 32).status_code == 303
+    finally:
+        house.service.close()
+
+
+def test_a_question_that_could_not_be_booked_has_no_time_yet(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is called ready is looked at again at once by whatever waits for it, a thousand times a second."""
+    claims, real, again = own_house.service.claims, own_house.service.claims.end, threading.Event()
+
+    def busy(*_: Any, **__: Any) -> Any:
+        raise LedgerBusy("another connection holds the book")
+
+    def noted(question: str, generation: int, state: str, **values: Any) -> bool:
+        done = real(question, generation, state, **values)
+        if state == "quoted":
+            again.set()
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "sql", busy)
+        patch.setattr(claims, "end", noted)
+        number = own_house.ask("ann", "it-cannot-be-booked", wait=0).json()["id"]
+        assert again.wait(20)
+        row = claims.row(number)
+        assert row is not None and row["state"] == "quoted" and row["ready"] is None
+        assert claims.next_time(row) > claims.clock(), "an equal question waits for a time that is to come"
+    own_house.service.worker.submit(number)
+    assert ended(own_house, "it-cannot-be-booked", "answered")["state"] == "answered"
+
+
+def test_one_person_cannot_keep_the_others_from_asking(house_in: Callable[..., House], tmp_path: Path) -> None:
+    """The engine is held: whoever files questions without end is refused, and another one's is filed and booked."""
+    house = house_in(tmp_path, ("limits: {", "limits: {waiting: 12, waiting_each: 6, "))
+    try:
+        engine: Any = house.service.datasets["visits"].source.engine
+        with engine._lock:
+            asked = [house.ask("ann", f"without-end-{turn}", wait=0, epsilon=f"0.001{turn:02d}") for turn in range(10)]
+            assert [one.status_code for one in asked] == [202] * 6 + [503] * 4
+            assert "questions of one person" in asked[-1].json()["detail"] and "6" in asked[-1].json()["detail"]
+            other = house.ask("ben", "only-this-one", wait=0, epsilon="0.002")
+            assert other.status_code == 202
+            end = time.monotonic() + 20
+            while reserves(house) < 7 and time.monotonic() < end:
+                time.sleep(0.05)
+            assert reserves(house) == 7
+        ended_ = house.send("ben", "GET", f"/v1/questions/{other.json()['id']}", prefer="wait=30").json()
+        assert ended_["state"] == "answered"
+    finally:
+        house.service.close()
 
 
 # --- releases ---------------------------------------------------------------------------------------------------------

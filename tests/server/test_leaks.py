@@ -1,4 +1,4 @@
-"""Canaries in every column: none comes out in a response, a log at debug, a temporary file or a dump of a database.
+"""Canaries in every column: none comes out in a response, a debug log, a trace, a metric, a temporary file or a database's dump.
 
 All flows are walked, and an engine failure is forced at each step, with a canary in its words.
 """
@@ -20,7 +20,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy as sa
+from tests.ledger.conftest import postgres, postgres_url
 from tests.server.house import ASK, House
+from tests.server.test_telemetry import recording
 
 from tacit.ledger import Ledger
 from tacit.server import datasets as of_datasets
@@ -29,6 +32,7 @@ from tacit.server.claims import Claims
 from tacit.tables import Desk, Session
 from tacit.tables.engines.duckdb import DuckDB
 
+__all__ = ["postgres", "postgres_url"]  # fixtures
 #: One row with these; each is a value that no other row has, and no declaration names.
 CANARIES: dict[str, Any] = {
     "patient_id": 918273645, "visit_date": datetime.date(1903, 3, 7), "region": "CANARY-REGION", "sex": "CANARY-SEX", "age": 876543219,
@@ -98,6 +102,15 @@ def dump(folder: Path) -> str:
     return "\n".join(found)
 
 
+def dump_of_server(url: str) -> str:
+    """Everything that the tables of a database server hold."""
+    engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
+    with engine.connect() as connection:
+        names = sa.inspect(connection).get_table_names()
+        assert {"service_questions", "tacit_entries"} <= set(names)
+        return "\n".join(str(connection.exec_driver_sql(f'SELECT * FROM "{name}"').fetchall()) for name in names)
+
+
 def temporary(since: float) -> str:
     """What was written below the temporary folder meanwhile, but for the data itself and pytest's own folders."""
     found = []
@@ -124,15 +137,19 @@ STEPS: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def test_no_canary_comes_out(
+    kind: str, request: pytest.FixtureRequest,
     house_in: Callable[..., House], hospital: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     caplog.set_level(logging.DEBUG)
+    finished, traced = recording(monkeypatch)
     began = time.time()
     shutil.copy(hospital / "visits.parquet", tmp_path / "visits.parquet")
     planted(tmp_path)
-    house = house_in(tmp_path, ("limits: {", "limits: {lease: 1 s, "))
+    url = "" if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    house = house_in(tmp_path, ("limits: {", "limits: {lease: 1 s, "), extra="telemetry: true\n" + (f'database: "{url}"\n' if url else ""))
     answers = [*questions(house, "whole", wait=30), *pages(house)]
     assert {one.status_code for one in answers} <= {200, 202, 404, 406, 409, 422}
     for step, (owner, name) in STEPS.items():
@@ -153,8 +170,9 @@ def test_no_canary_comes_out(
     for one in answers:
         assert leaks(text_of(one)) == [], (one.request.url, leaks(text_of(one)))
     assert leaks(caplog.text) == []
+    assert len(finished()) > len(answers) / 2 and leaks(traced()) == []
     assert leaks("".join(capfd.readouterr())) == []
-    assert leaks(dump(tmp_path)) == []
+    assert leaks(dump(tmp_path)) == [] and (not url or leaks(dump_of_server(url)) == [])
     assert leaks(temporary(began)) == []
 
 

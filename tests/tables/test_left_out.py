@@ -15,7 +15,7 @@ from sqlglot import parse_one
 from tests.tables.engines import servers
 
 from tacit.accounting import Guarantee
-from tacit.tables import Desk, LeftOut, Plan, Source, TableError, Unit
+from tacit.tables import KINDS, Desk, LeftOut, Plan, Source, TableError, Unit
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.postgres import Postgres
 from tacit.tables.engines.spark import Spark
@@ -30,6 +30,9 @@ QUESTIONS = (
     "SELECT AVG(older) AS o FROM (SELECT age + 1 AS older FROM visits) v",
     "SELECT COUNT(*) AS n FROM (SELECT id, COUNT(*) AS c FROM visits GROUP BY id) p WHERE c > 1",
     "SELECT COUNT(*) AS n FROM visits a JOIN visits b ON a.id = b.id",
+    "SELECT MIN(age) AS low, MAX(age) AS high FROM visits",
+    "SELECT COUNT(age) AS n, VAR_SAMP(age) AS v, STDDEV_POP(age) AS p, STDDEV_SAMP(age) AS s FROM visits",
+    "SELECT COVAR_POP(age, age + 1) AS p, COVAR_SAMP(age, age + 1) AS s, CORR(age, age + 1) AS r FROM visits",
 )
 GONE = (3, 17)
 
@@ -85,6 +88,11 @@ def replayed(engine: Any, plan: Plan) -> tuple[Any, ...]:
     """The integers of a plan's statement under a recorded salt: the same rows give the same integers, on any engine."""
     found = integers(engine.run(plan.statement(engine, 12345)), plan)
     return found.groups, [part.tolist() for part in found.sums], found.people
+
+
+def test_no_kind_of_question_is_missing() -> None:
+    desk = desk_on(on_duckdb(visits(), ()))
+    assert {part.kind for text in QUESTIONS for part in desk.question(text).aggregates} == set(KINDS)
 
 
 @pytest.mark.parametrize(

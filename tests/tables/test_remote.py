@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,8 @@ def test_answers_are_equal_in_type_and_content(session: RemoteSession, house: Ho
     assert purpose is not None
     # the same question of the same analyst: the book has its answer
     local = house.service.datasets["visits"].session(purpose, "ann").sql(question, epsilon="0.1", keys=keys)
-    assert isinstance(remote, Answer) and remote.entry == local.entry
+    assert isinstance(remote, Answer) and local.entry is not None and remote.entry is None
+    local = replace(local, entry=None)  # its number in the book is for those who read the book: tests/server/test_beside.py
     assert remote.to_arrow().equals(local.to_arrow()) and remote.event == local.event and remote.cost == local.cost
     assert repr(remote) == repr(local) and answer_record(remote) == answer_record(local)
     assert answer_record(answer_from(answer_record(remote))) == answer_record(remote)

@@ -71,22 +71,35 @@ class Claims:
         with self.database.read() as connection:
             return _by_key(connection, person, key)
 
-    def file(self, values: Mapping[str, Any], *, daily: Fraction | None = None, waiting: int = 10**9) -> tuple[Row, bool]:
+    def file(
+        self, values: Mapping[str, Any], *, daily: Fraction | None = None, waiting: int = 10**9,
+        each: int = 10**9,
+    ) -> tuple[Row, bool]:  # fmt: skip
         """A new question, or the one that is there under its key; and whether it is new.
 
-        `daily` is what the token may spend in a day, and `waiting` how many questions may be under way at once.
+        `daily` is what the token may spend in a day, `waiting` how many questions may be under way at once, and
+        `each` how many of one person.
         """
-        now = self.clock()
         with self.database.write() as connection:
-            if not self.database.sqlite and daily is not None:
-                # two questions of one token must not both see the day's sum without the other
-                connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext(:token))"), {"token": values["token"]})
+            if not self.database.sqlite:
+                # one question of a person after the other: two of one token must not both see the day's sum
+                # without the other
+                lock = sa.text("SELECT pg_advisory_xact_lock(hashtext(:person))")
+                connection.execute(lock, {"person": values["person"]})
+            # here, so that of two equal questions the one that is seen first is the earlier one
+            now = self.clock()
             row = _by_key(connection, values["person"], values["key"])
             if row is not None:
                 return row, False
             if daily is not None:
                 self._within(connection, values, daily, now)
             open_ = sa.select(sa.func.count()).select_from(questions).where(_under_way(now))
+            # those that wait for the officer too, who reads them one by one
+            theirs = sa.or_(_under_way(now), questions.c.state == "waiting"), questions.c.person == values["person"]
+            counted = sa.select(sa.func.count()).select_from(questions).where(*theirs)
+            if (own := connection.execute(counted).scalar_one()) >= each:
+                words = f"at most {each} questions of one person are under way or wait for approval at a time"
+                raise ServiceError(words, code="queue-full", waiting=own)
             if (under_way := connection.execute(open_).scalar_one()) >= waiting:
                 raise ServiceError(code="queue-full", waiting=under_way)
             filed = {"id": new_id(), "asked": now, "started": now, **values}

@@ -147,9 +147,9 @@ class GridSpec(Block):
         """The step in seconds."""
         return self.step
 
-    def typed(self) -> Grid:
-        """The grid."""
-        return Grid(self.step)
+    def typed(self, key: bytes) -> Grid:
+        """The grid, with the key of the service."""
+        return Grid(self.step, key)
 
 
 class SignIn(Block):
@@ -300,6 +300,7 @@ class Limits(Block):
     sign_in_per_minute: int = Field(default=10, ge=1)
     other_per_minute: int = Field(default=1200, ge=1)
     waiting: int = Field(default=256, ge=1)
+    waiting_each: int = Field(default=64, ge=1)
     body_bytes: int = Field(default=1_000_000, ge=1000)
     body_depth: int = Field(default=20, ge=4)
     body_seconds: Seconds = 10.0

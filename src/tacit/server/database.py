@@ -33,6 +33,8 @@ _NAMED = sqlite.dialect(paramstyle="named")
 _ID = sa.String(64)
 #: So many seconds a locked file is waited for.
 WAIT = 30
+#: The clock of a database server is compared with this machine's so often, in seconds.
+COMPARE = 60.0
 
 
 def _text(name: str, **options: Any) -> sa.Column[str]:
@@ -104,9 +106,11 @@ class Database:
         options: dict[str, Any] = {"connect_args": {"timeout": WAIT}} if sqlite else {"pool_pre_ping": True, "pool_size": 10}
         self.engine = sa.create_engine(url, **options)
         self.sqlite = sqlite
+        self._ahead, self._compared = 0.0, -COMPARE
         if sqlite:
             sa.event.listen(self.engine, "connect", _prepare)
         with self._locked() as connection:
+            self._compare(connection)
             _META.create_all(connection)
             for index in claims.indexes:  # tables that were there before may lack it
                 index.create(connection, checkfirst=True)
@@ -143,6 +147,7 @@ class Database:
     def write(self) -> Iterator[Connection]:
         """A transaction: all of it is stored, or nothing."""
         with self._answering(), self._begun() as connection:
+            self._compare(connection)
             yield connection
 
     @contextmanager
@@ -172,6 +177,39 @@ class Database:
             failed = True
         if failed:
             raise ServiceError(code="unavailable")
+
+    def clock(self) -> float:
+        """The time that every process of a service goes by: one machine writes leases and times of the grid, another reads them.
+
+        A file belongs to one machine. With a server it is the server's, compared once a minute where something is
+        written: between machines an answer leaves within the milliseconds of a round trip of its time.
+        """
+        return time.time() + self._ahead
+
+    def _compare(self, connection: Connection) -> None:
+        if self.sqlite or time.monotonic() - self._compared < COMPARE:
+            return
+        self._compared, found = time.monotonic(), list[tuple[float, float]]()
+        for _ in range(3):
+            before = time.time()
+            there = connection.execute(sa.text("SELECT EXTRACT(EPOCH FROM clock_timestamp())")).scalar_one()
+            after = time.time()
+            found.append((after - before, float(there) - (before + after) / 2))
+        self._ahead = min(found)[1]  # the quickest round trip is the most exact
+
+    def key(self, name: str) -> bytes:
+        """256 random bits that all processes of the service share, made by the first that asks for them."""
+        there = sa.select(records.c.body).where(records.c.kind == "key", records.c.id == name)
+        with self.read() as connection:
+            found: str | None = connection.execute(there).scalar()
+        if found is None:
+            made = {"body": secrets.token_hex(32), "made": time.time()}
+            values = {"kind": "key", "id": name, "person": "", **made}
+            with suppress(sa.exc.IntegrityError), self.write() as connection:
+                connection.execute(records.insert().values(**values))
+            with self.read() as connection:
+                found = connection.execute(there).scalar_one()
+        return bytes.fromhex(found)
 
     def close(self) -> None:
         """Give the connections back."""

@@ -45,14 +45,14 @@ class Service:
         self.register.set(configuration.people)
         self.provider = _provider(configuration, self.database)
         self.rates = Rates()
-        self.grid = configuration.grid.typed()
+        self.grid = configuration.grid.typed(self.database.key("grid"))
         self.purposes = Purposes(self.database, configuration.purposes, configuration.datasets)
         self.decisions = Decisions(self.database)
         self.datasets = {
             name: Dataset.open(name, spec, configuration, self.ledger) for name, spec in configuration.datasets.items()
         }
         self.subjects = Subjects(configuration, self.datasets, self.purposes)
-        self.claims = Claims(self.database, lease=limits.lease, grid=self.grid)
+        self.claims = Claims(self.database, lease=limits.lease, clock=self.database.clock, grid=self.grid)
         self.worker = Worker(
             self.claims, self.datasets, self.purposes, self.subjects.refresh, still=self.register.still, threads=threads,
             most=limits.waiting,

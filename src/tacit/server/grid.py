@@ -3,7 +3,7 @@
 A question that was asked at time t leaves at t + g 2^k. The least k is the one whose stretch holds the public estimate
 for the data set; an answer that is not ready by then waits for the next doubling. So a time tells at most how often
 the wait was doubled, and a failure leaves when an answer would. What other work of the machine adds to it, fractions of a millisecond,
-is drowned by a random part of a step that only the process knows.
+is drowned by a random part of a step that only the service knows.
 
 >>> grid = Grid(step=0.25)
 >>> grid.due(100.0, estimate=0.3, ready=100.01), grid.due(100.0, estimate=0.3, ready=100.49)

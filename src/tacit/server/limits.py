@@ -1,7 +1,7 @@
 """How much one caller may send: rates a minute, and the size, depth and slowness of a body.
 
-Rates are counted in each process, by token, session or address, over a sliding minute. A body is read within its limits
-before it is parsed, so that a large, slow or deeply nested one costs little.
+Rates are counted in each process, by person, or by address where nobody is known yet, over a sliding minute. A
+body is read within its limits before it is parsed, so that a large, slow or deeply nested one costs little.
 
 >>> rates = Rates(clock=iter([0.0, 1.0, 2.0, 70.0]).__next__)
 >>> [rates.allow("ann", "price", 2) for _ in range(4)]

@@ -42,14 +42,18 @@ LONGEST = 366
 MOST_TOKENS = 200
 _DAY = 86400.0
 _MINUTE = 60.0
-_BY_TOKEN = (
+_TOKENS = (
     sa.select(tokens, people.c.name, people.c.roles, people.c.datasets.label("granted"), people.c.active)
-    .join(people, people.c.id == tokens.c.person).where(tokens.c.hash == sa.bindparam("hash"))
+    .join(people, people.c.id == tokens.c.person)
 )  # fmt: skip
-_BY_SESSION = (
+_SESSIONS = (
     sa.select(sessions, people.c.name, people.c.roles, people.c.datasets, people.c.active)
-    .join(people, people.c.id == sessions.c.person).where(sessions.c.hash == sa.bindparam("hash"))
+    .join(people, people.c.id == sessions.c.person)
 )  # fmt: skip
+_BY_TOKEN = _TOKENS.where(tokens.c.hash == sa.bindparam("hash"))
+_BY_SESSION = _SESSIONS.where(sessions.c.hash == sa.bindparam("hash"))
+_TOKEN_AGAIN = _TOKENS.where(tokens.c.id == sa.bindparam("id"))
+_SESSION_AGAIN = _SESSIONS.where(sessions.c.id == sa.bindparam("id"))
 
 
 def digest(text: str) -> str:
@@ -220,6 +224,33 @@ class Register:
         if token:
             return None if _unseen(row["used"], now, _MINUTE) or not _token_holds(row, now) else _by_token(row)
         return None if _unseen(row["seen"], now, self._glance) or not self._session_holds(row, now) else _by_session(row)
+
+    def again(self, caller: Caller) -> Caller | None:
+        """A caller who has waited since they were let in, with the rights of now; None where token or session ended."""
+        found = self.again_at_once(caller)
+        if found is None:
+            query, values = self._who(caller)
+            with self.database.read() as connection:
+                row = connection.execute(query, values).mappings().first()
+            found = None if row is None else self._known(caller, {**row})
+        return found
+
+    def again_at_once(self, caller: Caller) -> Caller | None:
+        """The same, where nothing has to be waited for; None means that `again` decides."""
+        query, values = self._who(caller)
+        row = self.database.at_once(query, values)
+        return None if row is None else self._known(caller, row)
+
+    def _who(self, caller: Caller) -> tuple[sa.Select[Any], dict[str, str]]:
+        if caller.token:
+            return _TOKEN_AGAIN, {"id": caller.token}
+        return _SESSION_AGAIN, {"id": caller.session}
+
+    def _known(self, caller: Caller, row: Mapping[str, Any]) -> Caller | None:
+        now = self.clock()
+        if caller.token:
+            return _by_token(row) if _token_holds(row, now) else None
+        return _by_session(row) if self._session_holds(row, now) else None
 
     @property
     def _glance(self) -> float:

@@ -159,7 +159,8 @@ class Questions:
                 "price": json.dumps(price_record(session.desk.price(plan))),
                 "estimate": self.configuration.grid.estimates.get(request.dataset, 0.0),
             }  # fmt: skip
-            known, _ = self.claims.file(values, daily=caller.epsilon_a_day, waiting=self.configuration.limits.waiting)
+            limits = self.configuration.limits
+            known, _ = self.claims.file(values, daily=caller.epsilon_a_day, waiting=limits.waiting, each=limits.waiting_each)
         if known["state"] == "quoted":
             # also one that was filed before: whoever filed it may be gone, and a claim has one owner
             self.worker.submit(known["id"])
@@ -197,7 +198,8 @@ class Questions:
     def read(self, caller: Caller, question: str) -> dict[str, Any]:
         """A question as its owner, or the officer, may see it now. The officer sees what was asked and paid, and no answer."""
         row = self.row(caller, question)
-        return self.view(row, answer=row["person"] == caller.person)
+        own = row["person"] == caller.person
+        return self.view(row, answer=own, entry=not own)
 
     def shared(self, caller: Caller, share: str) -> dict[str, Any]:
         """A question that was shared with everyone who may see its data set."""
@@ -241,7 +243,7 @@ class Questions:
             query = query.where(questions.c.asked < before)
         with self.database.read() as connection:
             rows = [dict(row) for row in connection.execute(query).mappings()]
-        return [self.view(row, answer=False) for row in rows if caller.may_see(row["dataset"])]
+        return [self.view(row, answer=False, entry=scope == "any") for row in rows if caller.may_see(row["dataset"])]
 
     def due(self, row: Mapping[str, Any]) -> float | None:
         """When the outcome of a question may be seen; None while it has none."""
@@ -277,15 +279,22 @@ class Questions:
             return "waiting" if row["state"] == "waiting" else "running"
         return "answered" if row["state"] == "stored" else str(row["state"])
 
-    def view(self, row: Mapping[str, Any], *, answer: bool = True, first: float | None = None) -> dict[str, Any]:
-        """A question as JSON. Until the grid lets it out, an outcome looks like work under way. `first` is what `drawn` says, if known."""
+    def view(
+        self, row: Mapping[str, Any], *, answer: bool = True, first: float | None = None, entry: bool = False
+    ) -> dict[str, Any]:
+        """A question as JSON. Until the grid lets it out, an outcome looks like work under way.
+
+        `first` is what `drawn` says, if known. `entry` is for those who may read the book: entries are numbered in the
+        order of bookings and of ends, so that the numbers of an analyst's own questions would tell between which of
+        them a statement ended.
+        """
         seen, state = self.seen(row), self.shown(row)
         # also of one that is lost, which has no date: it must not leave sooner than an answer
         first = self._drawn(row) if first is None and seen and row["state"] in ("stored", "lost") else first
         found: dict[str, Any] = {
             "id": row["id"], "state": state, "dataset": row["dataset"], "purpose": row["purpose"], "person": row["person"],
             "request": json.loads(row["request"]), "price": json.loads(row["price"]), "asked": _when(row["asked"]),
-            "entry": row["entry"] if seen else None, "share": row["share"],
+            "entry": row["entry"] if seen and entry else None, "share": row["share"],
             "answered": _when(first) if seen and state == "answered" else None,
         }  # fmt: skip
         if row["decided_by"]:
@@ -297,7 +306,7 @@ class Questions:
             found["detail"] = told["message"]
             found["problem"] = {"type": f"/problems/{told['code']}", "title": PROBLEMS[told["code"]].title}
         if answer:
-            found["answer"] = json.loads(row["answer"]) if state == "answered" else None
+            found["answer"] = {**json.loads(row["answer"]), "entry": None} if state == "answered" else None
         return found
 
     def drawn(self, row: Mapping[str, Any]) -> float | None:

@@ -154,7 +154,7 @@ class Releases:
         with self.database.read() as connection:
             rows = [dict(row) for row in connection.execute(query).mappings()]
         seen = [row for row in rows if caller.may_see(row["dataset"]) and (scope == "any" or row["state"] == "published")]
-        return [self._view(row) for row in seen]
+        return [self._view(row, entry=scope == "any") for row in seen]
 
     def read(self, caller: Caller, number: str) -> dict[str, Any]:
         """One release."""
@@ -162,13 +162,14 @@ class Releases:
         scope = check(caller, "read_release", datasets=[row["dataset"]])
         if scope == "own" and row["state"] != "published":
             raise not_found()
-        return self._view(row)
+        return self._view(row, entry=scope == "any")
 
-    def _view(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _view(self, row: Mapping[str, Any], *, entry: bool) -> dict[str, Any]:
         files = sorted(self._files(row)) if row["state"] == "published" else []
         return {
-            "id": row["id"], "dataset": row["dataset"], "state": row["state"], "by": row["person"], "entry": row["entry"],
-            "made": row["made"], "ready": row["ready"], "detail": row["detail"], "files": files, **json.loads(row["job"]),
+            "id": row["id"], "dataset": row["dataset"], "state": row["state"], "by": row["person"],
+            "entry": row["entry"] if entry else None, "made": row["made"], "ready": row["ready"],
+            "detail": row["detail"], "files": files, **json.loads(row["job"]),
         }  # fmt: skip
 
     def _files(self, row: Mapping[str, Any]) -> dict[str, Path]:

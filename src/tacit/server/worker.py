@@ -167,7 +167,9 @@ class Worker:
                 state = "quoted"  # a fault of the service's own database is no word about the question
             else:
                 state, values = "refused", {"detail": json.dumps({"code": found.code, "message": found.message})}
-        self.claims.end(question, generation, state, ready=self.claims.clock(), **values)
+        # one that is taken up again is not ready: an equal one that waits for it looks at the next time of the grid
+        ready = None if state == "quoted" else self.claims.clock()
+        self.claims.end(question, generation, state, ready=ready, **values)
 
     # --- what others left ---------------------------------------------------------------------------------------------
 

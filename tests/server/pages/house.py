@@ -16,6 +16,7 @@ from typing import Any
 import uvicorn
 
 from tacit.server import Service, application
+from tacit.server.wire import Prompt
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
@@ -35,7 +36,9 @@ def listening(service: Service) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    settings = uvicorn.Config(application(service), host="127.0.0.1", port=port, log_level="critical", access_log=False, ws="none")
+    settings = uvicorn.Config(
+        application(service), host="127.0.0.1", port=port, log_level="critical", access_log=False, ws="none", http=Prompt
+    )
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -5,6 +5,7 @@ No page is wider than its window, and every chart has its table.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,23 +18,37 @@ LOOKS = [(False, 1280), (True, 320), (True, 1280), (False, 320)]
 PAGES = [
     (None, "/sign-in"), (None, "/plain"), (None, "/nowhere"),
     ("ann", "/datasets"), ("ann", "/datasets/visits"), ("ann", "/ask"), ("ann", "/questions/ANSWER"), ("ann", "/history"), ("ann", "/me"),
-    ("cleo", "/releases"), ("cleo", "/purposes"), ("cleo", "/models"),
+    ("ben", "/shared/SHARED"), ("ben", "/questions/WAITS"), ("ann", "/questions/nowhere"),
+    ("cleo", "/releases"), ("cleo", "/releases/RELEASE"), ("cleo", "/purposes"), ("cleo", "/models"),
     ("olga", "/budget"), ("olga", "/book"), ("olga", "/subjects"), ("olga", "/datasets/visits/plain"),
 ]  # fmt: skip
 QUICK = [("ann", "/ask"), ("ann", "/questions/ANSWER"), ("olga", "/budget")]
 
 
 @pytest.fixture(scope="module")
-def answered(town: Town) -> Iterator[str]:
-    """A question that was answered, one that waits, and a training, so that no page is empty."""
+def answered(town: Town) -> Iterator[dict[str, str]]:
+    """A question that was answered and shared, one that waits, a release and a training, so that no page is empty."""
     from tacit.server.requests import Ask, NewModel
 
-    town.service.questions.ask(
-        town.caller("ben"), Ask(dataset="visits", purpose="bed-planning", sql=SQL, epsilon="0.9"), "a question that waits"
-    )
+    asked = Ask(dataset="visits", purpose="bed-planning", sql=SQL, epsilon="0.9")
+    waits = town.service.questions.ask(town.caller("ben"), asked, "a question that waits")["id"]
     six = dict.fromkeys(("unit", "complexity", "attack_model", "environment", "data_window", "accuracy_needed"), "said in words")
     town.service.models.add(town.caller("cleo"), NewModel(dataset="visits", name="triage", **six, attacks=["none found", "leak found"]))
-    yield town.asked(epsilon="0.2")
+    number = town.asked(epsilon="0.2")
+    release = town.service.releases.plan(town.caller("cleo"), "visits")["id"]
+    town.service.releases.run(town.caller("cleo"), release)
+    until = time.monotonic() + 120
+    while town.service.releases.read(town.caller("cleo"), release)["state"] != "published":
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    yield {"ANSWER": number, "WAITS": waits, "SHARED": town.service.questions.share(town.caller("ann"), number), "RELEASE": release}
+
+
+def placed(path: str, made: dict[str, str]) -> str:
+    """The address of a page, with the numbers of what was made for it."""
+    for name, number in made.items():
+        path = path.replace(name, number)
+    return path
 
 
 def faults(town: Town, person: str | None, path: str, dark: bool, width: int) -> list[str]:
@@ -64,14 +79,14 @@ def faults(town: Town, person: str | None, path: str, dark: bool, width: int) ->
 
 
 @pytest.mark.parametrize(("dark", "width"), LOOKS[:2])
-def test_main_pages(town: Town, answered: str, dark: bool, width: int) -> None:
-    found = {path: faults(town, person, path.replace("ANSWER", answered), dark, width) for person, path in QUICK}
+def test_main_pages(town: Town, answered: dict[str, str], dark: bool, width: int) -> None:
+    found = {path: faults(town, person, placed(path, answered), dark, width) for person, path in QUICK}
     assert not {path: said for path, said in found.items() if said}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("dark", "width"), LOOKS)
-def test_every_page(town: Town, answered: str, dark: bool, width: int) -> None:
-    found = {path: faults(town, person, path.replace("ANSWER", answered), dark, width) for person, path in PAGES}
+def test_every_page(town: Town, answered: dict[str, str], dark: bool, width: int) -> None:
+    found = {path: faults(town, person, placed(path, answered), dark, width) for person, path in PAGES}
     assert not {path: said for path, said in found.items() if said}
     assert not town.complaints and not town.abroad

@@ -106,10 +106,15 @@ def same_origin(request: Request) -> None:
 async def limited(request: Request) -> Caller:
     """Who is calling, within the rates of the route."""
     caller = await signed_in(request)
-    service, route = service_of(request), request.scope.get("route")
-    kind = _RATES.get(getattr(route, "operation_id", None) or "", "other_per_minute")
-    service.rates.insist(caller.token or caller.session, kind, getattr(service.configuration.limits, kind))
+    route = request.scope.get("route")
+    within(service_of(request), caller, getattr(route, "operation_id", None) or "")
     return caller
+
+
+def within(service: Service, caller: Caller, action: str) -> None:
+    """Refuse an action beyond its rate. By person: who makes many tokens, or signs in many times, is one who asks."""
+    kind = _RATES.get(action, "other_per_minute")
+    service.rates.insist(caller.person, kind, getattr(service.configuration.limits, kind))
 
 
 Signed = Annotated[Caller, Depends(limited)]

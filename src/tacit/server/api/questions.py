@@ -99,7 +99,10 @@ async def watch_question(service: Serving, caller: Signed, question: Id) -> Stre
                 yield f"event: state\ndata: {json.dumps({'id': view['id'], 'state': state})}\n\n"
             if state not in ("quoted", "waiting", "running"):
                 return
-            view = await waited(service, caller, question, LONGEST, changed=state)
+            try:
+                view = await waited(service, caller, question, LONGEST, changed=state)
+            except ServiceError:
+                return  # whoever watched may not see it any more
             yield ": still here\n\n"
 
     return StreamingResponse(events(), media_type="text/event-stream")
@@ -130,8 +133,11 @@ def approve(service: Serving, caller: Signed, question: Id, request: Decide) -> 
 
 
 async def waited(service: Service, caller: Caller, question: str, seconds: float, changed: str = "") -> dict[str, Any]:
-    """The question when its outcome may be seen, or as it is after so many seconds. Nothing is looked at between two times of the grid."""
-    questions, now = service.questions, service.claims.clock
+    """The question when its outcome may be seen, or as it is after so many seconds. Nothing is looked at between two times of the grid.
+
+    Whoever has waited is asked for again: a token that was revoked meanwhile hears nothing more.
+    """
+    questions, now, register = service.questions, service.claims.clock, service.register
     until = now() + seconds
     while True:
         # a thousand who watch look every few seconds: a thread for each look would be all that the process does
@@ -143,9 +149,13 @@ async def waited(service: Service, caller: Caller, question: str, seconds: float
             own = row["person"] == caller.person
             first = questions.drawn(row) if quick else None
             if first is not None:  # without a thread: an answer leaves at its time, however busy threads are
-                return questions.view(row, answer=own, first=first)
-            return await run_in_threadpool(questions.view, row, answer=own)
+                return questions.view(row, answer=own, first=first, entry=not own)
+            return await run_in_threadpool(questions.view, row, answer=own, entry=not own)
         await asyncio.sleep(max(0.001, min(questions.next_look(row, now()), until) - now()))
+        still = register.again_at_once(caller) or await run_in_threadpool(register.again, caller)
+        if still is None:
+            raise ServiceError(code="not-signed-in")
+        caller = still
 
 
 def _wait(prefer: str) -> float:

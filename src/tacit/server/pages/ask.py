@@ -21,7 +21,7 @@ from starlette.responses import RedirectResponse
 from tacit.accounting import Refusal
 from tacit.release import kinds, plan
 from tacit.server.access import Caller
-from tacit.server.api.calling import Serving
+from tacit.server.api.calling import Serving, within
 from tacit.server.datasets import Dataset
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError, not_found
@@ -36,6 +36,8 @@ STEPS, SPAN, START = 25, 200.0, 9
 CURRENCIES = {"epsilon": "epsilons", "rho": "rhos", "mu": "mus"}
 #: With less than this left, no answer would say anything.
 LEAST = 1e-4
+#: What the buttons do, by the actions whose rates they have; without a button it is a price.
+BUTTONS = {"build": "read_dataset", "dry": "dummy_rows", "ask": "ask"}
 #: The prices that a page without scripts shows.
 SHOWN = (0, 6, 12, 18, 24)
 #: What the form can ask for, with the SQL of each.
@@ -67,6 +69,7 @@ def _sent(request: Request, service: Service, caller: Caller, form: Form) -> Res
     values: dict[str, str] = {name: form[name] for name in names}
     shown: dict[str, Any] = {}
     try:
+        within(service, caller, BUTTONS.get(form["do"], "price"))
         match form["do"]:
             case "build":
                 values["sql"] = composed(service, caller, values)

@@ -17,7 +17,7 @@ from fastapi import APIRouter, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
-from tacit.server.access import Caller
+from tacit.server.access import Caller, check
 from tacit.server.api import purposes
 from tacit.server.api.calling import Serving
 from tacit.server.desk import Service
@@ -39,7 +39,7 @@ def budget(request: Request, service: Serving, caller: Looking) -> Response:
 
 
 def _page(request: Request, service: Service, caller: Caller, error: ServiceError | None = None, **typed: Any) -> Response:
-    accounts = service.book.accounts(caller)
+    accounts = sorted(service.book.accounts(caller), key=_place)
     whole = caller.scope("book_entries") is not None
     return page(
         request, "budget.html", caller, error=error, accounts=accounts, titles=titles(service, caller),
@@ -47,6 +47,11 @@ def _page(request: Request, service: Service, caller: Caller, error: ServiceErro
         approvals=service.questions.approvals(caller) if caller.scope("list_approvals") else [], whole=whole,
         decisions=purposes.list_decisions(service, caller) if caller.scope("list_decisions") else [], typed=typed,
     )  # fmt: skip
+
+
+def _place(account: Mapping[str, Any]) -> tuple[str, ...]:
+    """Each data set with its purposes below it, and these with their analysts; the book has them as they were opened."""
+    return account["dataset"], account["purpose"], account["person"] or ""
 
 
 def payments(service: Service, caller: Caller, dataset: str) -> Iterator[tuple[float, float]]:
@@ -100,6 +105,7 @@ def used_up(paid: list[tuple[float, float]], limit: float, now: float) -> float 
 @router.post("/approvals/{question}")
 async def decide(request: Request, service: Serving, sent: Posted, question: Id) -> Response:
     """Approve or decline a question."""
+    check(sent.caller, "approve")
     word = checked(Decide, sent.form.given("decision", "reason"))
     await run_in_threadpool(service.questions.decide, sent.caller, question, word)
     return RedirectResponse("/budget#approvals", 303)
@@ -108,6 +114,7 @@ async def decide(request: Request, service: Serving, sent: Posted, question: Id)
 @router.post("/decisions")
 async def decision(request: Request, service: Serving, sent: Posted) -> Response:
     """Write down who set an epsilon, and why."""
+    check(sent.caller, "make_decision")
     typed = sent.form.given("subject", "epsilon", "rationale", "alternatives", "reviewers")
     given = {**typed, "alternatives": lines(sent.form["alternatives"]), "reviewers": lines(sent.form["reviewers"].replace(",", "\n"))}
     try:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
+from tacit.server.access import check
 from tacit.server.api.calling import Serving
 from tacit.server.pages.view import Looking, Posted, checked, page, titles
 from tacit.server.requests import PlanRelease, RunRelease
@@ -32,6 +33,7 @@ def release(request: Request, service: Serving, caller: Looking, release: Id) ->
 @router.post("/releases")
 async def plan(service: Serving, sent: Posted) -> Response:
     """Plan a release of a data set's own job. No data is touched."""
+    check(sent.caller, "plan_release")
     wanted = checked(PlanRelease, sent.form.given("dataset"))
     made = await run_in_threadpool(service.releases.plan, sent.caller, wanted.dataset)
     return RedirectResponse(f"/releases/{made['id']}", 303)
