@@ -41,7 +41,10 @@ _SHARE = 1e-5  # of delta, for each of the rare events that are counted in full
 _CELLS = 1 << 22  # longest table
 _NODES = 1 << 16  # longest lattice of one step
 _BANDS = (96, 192, 384)  # values of B, in turn, until the bracket is narrow
-_NARROW = 5e-4  # relative width that is good enough
+_STEPS = 20_000
+_FAR = 100.0  # the largest epsilon
+NARROW = 8e-4  # relative width that is good enough
+_LATTICE = 1e-4  # relative error of epsilon from the lattice in a, about
 
 
 @dataclass(frozen=True)
@@ -108,14 +111,13 @@ class Plan:
     """Rough numbers only: whatever is chosen here, the bounds computed from it hold."""
 
     rate: float
-    theta: float
-    variance: float  # of how many steps took part, given the outputs
+    slope: float  # -d log delta / d epsilon, about
 
 
 def plan_for(ratio: GaussianRatio, steps: int, selected: int, epsilon: float) -> Plan:
     """The rate at which outputs around epsilon are expected to hide `selected` steps, and the tilt that makes them usual."""
     y, log_weight = ratio.sketch(math.inf)
-    rate, theta, variance = 0.8 * selected / steps, 1.0, 1.0
+    rate, theta = 0.8 * selected / steps, 1.0
     log_ways = math.lgamma(steps + 1) - math.lgamma(selected + 1) - math.lgamma(steps - selected + 1)
     for _ in range(24):
         a, p = np.log1p(rate * (y - 1)), rate * y / (1 + rate * (y - 1))
@@ -131,7 +133,7 @@ def plan_for(ratio: GaussianRatio, steps: int, selected: int, epsilon: float) ->
         last, rate = rate, min(rate * math.sqrt(selected / mean), (1 + rate) / 2)
         if abs(rate - last) < 1e-4 * last:
             break
-    return Plan(rate, max(theta, 1.2), variance)
+    return Plan(rate, max(theta, 1.2))
 
 
 Law = Callable[[Sequence[Any]], Any]
@@ -244,9 +246,11 @@ def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, de
     Events that are so rare that they may count in full cost `_SHARE` of delta each: a ratio beyond the lattice, sums beyond the
     window, and a V below what A and B say. Each is bounded by Chernoff's inequality for P, times e^(theta A) where A matters.
     """
+    if steps > _STEPS or floor > _FAR:
+        raise UnsupportedError("the losses of all steps spread too far")
     plan = plan_for(ratio, steps, selected, floor)
-    rate, theta = plan.rate, plan.theta
-    step = math.sqrt(12 * 0.2 * _NARROW * max(floor, 1e-3) / steps / theta)
+    rate, theta = plan.rate, max(0.75 * plan.slope, 1.2)  # a little less of a tilt leaves a shorter window
+    step = math.sqrt(12 * _LATTICE * max(floor, 1e-3) / steps / plan.slope)
     top = 2.0
     log_rare = math.log(_SHARE * delta)
     while selected * ratio.tail(top)[1] > math.exp(log_rare):
@@ -282,11 +286,10 @@ def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, de
     tilt = theta - 1
     high = max(limit(a, tilt, tilt * low, law) for law in (0, 1))
     period = max(high - low, (-log_rare + 1) / tilt)
-    # The second statistic: V without its tangent at a usual step, which rounds to nothing for most steps.
+    # The second statistic, less its tangent at a usual step: it rounds to nothing for most steps. Of a few it served best.
     centre = float(usual @ a)
-    p0 = 1 - (1 - rate) * math.exp(-centre)
-    tangent = p0 * (1 - p0) + (1 - 2 * p0) * (1 - p0) * (a - centre)
-    rest = v - tangent
+    usual_p = 1 - (1 - rate) * math.exp(-centre)
+    rest = p - 0.5 * p * p - (usual_p - 0.5 * usual_p**2) - (1 - usual_p) ** 2 * (a - centre)
     unit = max((limit(rest, tilt, tilt * low) + limit(-rest, tilt, tilt * low)) / bands, 1e-12)
     b = np.rint(rest / unit)
     first, last = -math.ceil(limit(-b, tilt, tilt * low)), math.ceil(limit(b, tilt, tilt * low))
@@ -296,6 +299,8 @@ def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, de
     margin = limit(-missed, tilt, tilt * low)
     shape = (next_fast_len(max(last - first + 1, 2)), next_fast_len(math.ceil(period / step) + 2, real=True))
     if shape[0] * shape[1] > _CELLS:
+        raise UnsupportedError("the losses of all steps spread too far")
+    if low + shape[1] * step > 300:
         raise UnsupportedError("the losses of all steps spread too far")
     begin = math.floor((low - steps * float(a[0])) / step)
     index = (b.astype(np.int64) % shape[0]) * shape[1] + np.arange(len(a)) % shape[1]
@@ -322,8 +327,8 @@ def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, de
     square = ends(above, 2)[1]
     wanted = cap > math.exp(floor)
     # What hardly weighs is counted in full.
-    order = np.sort(p_ends[1][wanted])
-    heavy = order[min(int(np.searchsorted(np.cumsum(order), _SHARE * delta)), len(order) - 1)]
+    order = np.append(np.sort(p_ends[1][wanted]), np.inf)
+    heavy = order[int(np.searchsorted(np.cumsum(order), _SHARE * delta))]
     kept = wanted & (p_ends[1] >= heavy)
     dropped = float(p_ends[1][wanted & ~kept].sum())
     # What the window folds back: from above, bounded with the window's end; from below, its P-mass of at most 1 comes down by the period.
@@ -356,7 +361,7 @@ def subset_epsilon(ratio: GaussianRatio, steps: int, selected: int, delta: float
         known = subset_for(ratio, steps, selected, low, delta, bands)
         # `low` and `high` keep what holds whatever the tables say
         low, high = _search(known.lower, delta, low, high, False), _search(known.upper, delta, low, high, True)
-        if high - low <= _NARROW * high:
+        if high - low <= NARROW * high:
             break
     return low, high
 
@@ -366,6 +371,6 @@ def subset_delta(ratio: GaussianRatio, steps: int, selected: int, epsilon: float
     for bands in _BANDS:
         known = subset_for(ratio, steps, selected, epsilon, max(low, 1e-300), bands)
         low, high = max(low, known.lower(epsilon)), min(high, known.upper(epsilon))
-        if high - low <= 10 * _NARROW * high:
+        if high - low <= 10 * NARROW * high:
             break
     return low, max(low, high)
