@@ -38,7 +38,7 @@ from tacit.errors import UnsupportedError
 MOST = 64  # steps out of many that this is worth it for
 _MASS_ERROR = 1e-11  # relative error of one step's masses and moments; the tests hold them against mpmath
 _SHARE = 1e-5  # of delta, for each of the rare events that are counted in full
-_CELLS = 1 << 22  # longest table
+_CELLS = 1 << 21  # longest table
 _NODES = 1 << 16  # longest lattice of one step
 _BANDS = (96, 192, 384)  # values of B, in turn, until the bracket is narrow
 _STEPS = 20_000
@@ -185,7 +185,9 @@ class Table:
     noise: list[float]
 
 
-def _table(weights: list[list[Array]], laws: Sequence[Law], index: Array, shape: tuple[int, int], degree: int, start: tuple[int, int]) -> Table:
+def _table(
+    weights: list[list[Array]], laws: Sequence[Law], index: Array, shape: tuple[int, int], degree: int, start: tuple[int, int]
+) -> Table:
     """One table for each law, by a transform of each list of weights; `index` is where the nodes lie in the folded table.
 
     Error model. A coefficient of a transform errs by at most e = c u log2(N) times the sum of the weights. So a law, a polynomial
@@ -200,7 +202,7 @@ def _table(weights: list[list[Array]], laws: Sequence[Law], index: Array, shape:
         moduli = [np.abs(f) for f in transforms]
         value = irfft2(law(transforms), shape)
         least, most = law(moduli), law([m + unit * float(w.sum()) for m, w in zip(moduli, given, strict=True)])
-        spread = float((most - least).sum()) + (unit + (16 * degree + 400) * UNIT) * float(most.sum())
+        spread = float((most - least).sum()) + (unit + (16 * degree + 800) * UNIT) * float(most.sum())
         mass.append(np.roll(value, (-(start[0] % shape[0]), -(start[1] % shape[1])), (0, 1)))
         noise.append(2 * spread / size)
     return Table(mass, noise)
@@ -236,21 +238,22 @@ class Subset:
         second = np.maximum(s - 2 * x * p + x * x * most_q, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             bounded = np.where((2 * k >= cap) & (cap > k), (cap - k) / (cap - x) ** 2 * second, np.inf)
-        part = np.where(cap <= k, 0.0, np.minimum(np.minimum(free, bounded), most_p))
+        part = np.where(cap <= k, 0.0, np.maximum(np.minimum(np.minimum(free, bounded), most_p), 0.0))
         return min(1.0, float(part.sum()) * (1 + 1e-9) + self.constant)
 
 
-def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, delta: float, bands: int) -> Subset:
+def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, delta: float, bands: int, coarse: float = 1.0) -> Subset:
     """Bounds good around epsilon = floor, where delta is about `delta`; upper ones hold from there on.
 
     Events that are so rare that they may count in full cost `_SHARE` of delta each: a ratio beyond the lattice, sums beyond the
     window, and a V below what A and B say. Each is bounded by Chernoff's inequality for P, times e^(theta A) where A matters.
+    A lattice of which the table would be too long is made coarser.
     """
     if steps > _STEPS or floor > _FAR:
         raise UnsupportedError("the losses of all steps spread too far")
     plan = plan_for(ratio, steps, selected, floor)
     rate, theta = plan.rate, max(0.75 * plan.slope, 1.2)  # a little less of a tilt leaves a shorter window
-    step = math.sqrt(12 * _LATTICE * max(floor, 1e-3) / steps / plan.slope)
+    step = coarse * math.sqrt(12 * _LATTICE * max(floor, 1e-3) / steps / plan.slope)
     top = 2.0
     log_rare = math.log(_SHARE * delta)
     while selected * ratio.tail(top)[1] > math.exp(log_rare):
@@ -298,15 +301,18 @@ def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, de
     missed = v - fit[0] - fit[1] * a - fit[2] * b
     margin = limit(-missed, tilt, tilt * low)
     shape = (next_fast_len(max(last - first + 1, 2)), next_fast_len(math.ceil(period / step) + 2, real=True))
-    if shape[0] * shape[1] > _CELLS:
-        raise UnsupportedError("the losses of all steps spread too far")
+    if (more := shape[0] * shape[1] / _CELLS) > 1:
+        if coarse * more > 16:
+            raise UnsupportedError("the losses of all steps spread too far")
+        return subset_for(ratio, steps, selected, floor, delta, bands, 1.1 * coarse * more)
     if low + shape[1] * step > 300:
         raise UnsupportedError("the losses of all steps spread too far")
     begin = math.floor((low - steps * float(a[0])) / step)
     index = (b.astype(np.int64) % shape[0]) * shape[1] + np.arange(len(a)) % shape[1]
     g, h = np.exp(-a), one.ratio * np.exp(-a)
     laws = laws_of(steps, selected)
-    above = _table([[usual], [usual * g, usual * h], [usual * g * g, usual * g * h, usual * h * h]], laws, index, shape, 2 * steps, (first, begin))
+    weights = [[usual], [usual * g, usual * h], [usual * g * g, usual * g * h, usual * h * h]]
+    above = _table(weights, laws, index, shape, 2 * steps, (first, begin))
     parts = [w * np.exp(theta * a - log_total) for w in (one.cells, one.moments)]
     under = _table([[parts[0]], [parts[0] * g, parts[1] * g]], laws[:2], index, shape, steps, (first, begin))
     place = steps * float(a[0]) + step * (begin + np.arange(shape[1]))
@@ -357,20 +363,23 @@ def _search(bound: Callable[[float], float], delta: float, low: float, high: flo
 
 def subset_epsilon(ratio: GaussianRatio, steps: int, selected: int, delta: float, low: float, high: float) -> tuple[float, float]:
     """Both ends of the larger of `low` and the epsilon at delta of the removed record; `high` is known to be enough."""
+    width = math.inf
     for bands in _BANDS:
         known = subset_for(ratio, steps, selected, low, delta, bands)
-        # `low` and `high` keep what holds whatever the tables say
         low, high = _search(known.lower, delta, low, high, False), _search(known.upper, delta, low, high, True)
-        if high - low <= NARROW * high:
+        if high - low <= NARROW * high or high - low > 0.8 * width:
             break
+        width = high - low
     return low, high
 
 
 def subset_delta(ratio: GaussianRatio, steps: int, selected: int, epsilon: float, low: float, high: float) -> tuple[float, float]:
     """Both ends of delta at epsilon of the removed record, which is known to lie between `low` and `high`."""
+    width = math.inf
     for bands in _BANDS:
         known = subset_for(ratio, steps, selected, epsilon, max(low, 1e-300), bands)
         low, high = max(low, known.lower(epsilon)), min(high, known.upper(epsilon))
-        if high - low <= 10 * NARROW * high:
+        if high - low <= 10 * NARROW * high or high - low > 0.8 * width:
             break
+        width = high - low
     return low, max(low, high)
