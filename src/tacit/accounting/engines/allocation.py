@@ -30,6 +30,7 @@ import numpy as np
 from tacit.accounting.bound import Bound
 from tacit.accounting.engines import compose, grid, lattice
 from tacit.accounting.engines.stop_loss import COARSE, POINTS, delta_once, epsilon_once, plan_for, score_floor, tail_around
+from tacit.accounting.engines.subset import MOST, NARROW, subset_delta, subset_epsilon
 from tacit.accounting.pairs import mixture
 from tacit.accounting.pairs.finite import FinitePair
 from tacit.accounting.pairs.likelihood_ratio import GaussianRatio, Ratio, as_ratio, convex_minorant
@@ -145,6 +146,7 @@ def epoch_laws(ratio: Ratio, steps: int, step: float, budget: float, most: int =
 
 _EXACT = "closed form"
 _METHOD = "random allocation, spread and contracted lattices"
+_SUMS = "random allocation, laws of two sums"
 _Others = Sequence[tuple[Pair, Pair, int]]
 
 
@@ -185,8 +187,12 @@ def _composed(
     epsilon: float | None,
     level: float,
     tolerance: float,
+    directions: Sequence[int] = (0, 1),
 ) -> Bound:
-    """The bracket of (steps, count) one-of-steps epochs and other pairs, on a lattice refined until it is narrow enough."""
+    """The bracket of (steps, count) one-of-steps epochs and other pairs, on a lattice refined until it is narrow enough.
+
+    Of direction 0 the record is removed, of direction 1 added; the larger of those given is bounded.
+    """
     total = sum(n for _, n in blocks)
     value, log_weight = ratio.sketch(1e3)
     weight = np.exp(log_weight)
@@ -205,8 +211,8 @@ def _composed(
     width, most = math.inf, COARSE  # to look around with
     for _ in range(4):
         budget = 1e-8 * level / total
-        upper = max(ask(True, direction).upper for direction in (0, 1))
-        lower = min(upper, max(ask(False, direction).lower for direction in (0, 1)))
+        upper = max(ask(True, direction).upper for direction in directions)
+        lower = min(upper, max(ask(False, direction).lower for direction in directions))
         missed = delta is None and 1e-30 < upper < 1e-4 * level  # the lattice was cut far above the delta found, which matters
         level = level if delta is not None else max(lower, 1e-3 * upper, 1e-300)
         narrow = 20 * tolerance * max(1.0, upper) if delta is not None else 200 * tolerance * upper
@@ -234,7 +240,8 @@ def allocation_bracket(
     More than one step out of t, from above: a random partition of the steps into k blocks of sizes floor(t/k) and ceil(t/k), and one
     uniform step from each block, together are a uniform k-subset, by symmetry. Given the partition the blocks are independent
     epochs of one step each, and Q does not depend on it; the hockey stick is convex in P, so the k-fold composition dominates (Feldman
-    and Shenfeld 2025). From below: any function of the outputs, here a sum of scores that is close to the loss.
+    and Shenfeld 2025). From below: any function of the outputs, here a sum of scores that is close to the loss. For one epoch by itself the
+    removed record, nearly always the dearer one, has both ends from laws of two sums (`tacit.accounting.engines.subset`).
 
     Guarantee: add/remove or zero-out, Gaussian sums of l2 sensitivity 1, records allocated independently and uniformly, all outputs seen.
 
@@ -284,13 +291,57 @@ def allocation_bracket(
         try:
             coarser = 1 if selected == 1 else 20  # the two ends are further apart than any lattice makes them
             level = delta or max(floor, min(1e-12, _about(ratio, steps, selected, epochs, epsilon or 0.0)))
-            found = _composed(ratio, blocks, others, delta, epsilon, level, coarser * tolerance)
+
+            def composed(directions: Sequence[int] = (0, 1)) -> Bound:
+                return _composed(ratio, blocks, others, delta, epsilon, level, coarser * tolerance, directions)
+
+            if isinstance(ratio, GaussianRatio) and 1 < selected <= MOST and epochs == 1 and not others:
+                found = _chosen(ratio, steps, selected, plain.upper, floor, delta, epsilon, composed)
+            else:
+                found = composed()
+                if selected > 1:
+                    found = Bound(score_floor(ratio, steps, selected, epochs, found.upper, delta, epsilon), found.upper, found.method)
         except (UnsupportedError, OverflowError):
             return Bound(floor, plain.upper, plain.method)
-        if selected > 1:
-            found = Bound(score_floor(ratio, steps, selected, epochs, found.upper, delta, epsilon), found.upper, found.method)
     upper, method = (found.upper, found.method) if found.upper <= plain.upper else (plain.upper, plain.method)
     return Bound(min(max(found.lower, floor), upper), upper, method)
+
+
+def _chosen(
+    ratio: GaussianRatio,
+    steps: int,
+    selected: int,
+    most: float,
+    floor: float,
+    delta: float | None,
+    epsilon: float | None,
+    composed: Callable[[Sequence[int]], Bound],
+) -> Bound:
+    """Several steps of one epoch: blocks bound the record that is added, and laws of two sums the one that is removed.
+
+    Where blocks are close, with much noise or in many steps, they are asked about both, and laws of sums only if they do not do; where laws
+    of sums are wide, both are asked.
+    """
+    low = max(floor, score_floor(ratio, steps, selected, 1, most, delta, epsilon))
+    close = selected * math.expm1(min(1 / ratio.sigma**2, 100.0)) < 2e-3 * steps
+    removed = Bound(0.0, most, _METHOD)
+    if close:
+        removed = composed((0,))
+    added = composed((1,)).upper
+    narrow = (1 if epsilon is None else 10) * NARROW
+    if max(added, removed.upper) - low > narrow * removed.upper:
+        try:
+            if delta is not None:
+                low, high = subset_epsilon(ratio, steps, selected, delta, low, removed.upper)
+            else:
+                low, high = subset_delta(ratio, steps, selected, epsilon or 0.0, low, removed.upper)
+        except (UnsupportedError, OverflowError):
+            high = removed.upper
+        if not close and high - low > 2 * narrow * high:
+            high = min(high, composed((0,)).upper)
+        removed = Bound(low, max(low, high), _SUMS)
+    upper = max(added, removed.upper)
+    return Bound(min(low, upper), upper, removed.method)
 
 
 def _about(ratio: Ratio, steps: int, selected: int, epochs: int, epsilon: float) -> float:

@@ -1,0 +1,385 @@
+"""A uniform subset of the steps: delta when a record that takes part in k of t Gaussian sums is removed, from both sides.
+
+With Y_i the likelihood ratio of step i under Q and e_k the elementary symmetric polynomial, dP/dQ = R = e_k(Y_1, ..., Y_t) / C(t, k),
+and delta = E_Q[(R - K)_+] with K = e^eps. R is no sum, but two sums say nearly all about it: A of a = log(1 - q + q Y), the loss of one
+Poisson sampled step, and B of b, a second function of Y. Guarantees:
+
+- Given (A, B) the mean and the mean square of R are known exactly: R^2 is a mean over two subsets, which share j steps with a
+  hypergeometric chance, so that three products of transforms have the laws of (A, B) weighed by 1, R and R^2.
+- From below, any statistic of the outputs may be looked at: delta >= sum over the values of (A, B) of (E[R; value] - K Q(value))_+.
+- From above, E(X - K)_+ <= (E X - K + sqrt(E (X - K)^2)) / 2 (Scarf 1958), and where X is known to be at most m,
+  E(X - K)_+ <= (m - K) / (m - x)^2 E(X - x)^2 for every x <= 2 K - m. Here R = e^A W with W <= e^-V I_0(V) / Bin(k; t, q),
+  V being the sum of p (1 - p), p = q Y e^-a.
+- From above, Y is first spread onto values at which a lies on a lattice, its mean kept: R is affine in each Y, so delta only grows.
+
+Decision 0155 proves each line.
+
+>>> low, high = subset_epsilon(GaussianRatio(1.0), 100, 5, 1e-5, 2.8, 3.0)
+>>> 2.87 < low <= high < 2.9 and high - low < 1e-3 * high
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting.engines.stop_loss import UNIT, log_mgf
+from tacit.accounting.pairs.likelihood_ratio import GaussianRatio
+from tacit.accounting.pairs.pair import Array
+from tacit.accounting.special import i0e, irfft2, ndtr, next_fast_len, rfft2
+from tacit.errors import UnsupportedError
+
+MOST = 64  # steps out of many that this is worth it for
+_MASS_ERROR = 1e-11  # relative error of one step's masses and moments; the tests hold them against mpmath
+_SHARE = 1e-5  # of delta, for each of the rare events that are counted in full
+_CELLS = 1 << 21  # longest table
+_NODES = 1 << 16  # longest lattice of one step
+_BANDS = (96, 192, 384)  # values of B, in turn, until the bracket is narrow
+_STEPS = 20_000
+_FAR = 100.0  # the largest epsilon
+NARROW = 8e-4  # relative width that is good enough
+_LATTICE = 1e-4  # relative error of epsilon from the lattice in a, about
+
+
+@dataclass(frozen=True)
+class Steps:
+    """One step's law of Y, twice: spread onto the values of a lattice in a, and cut into cells between them.
+
+    `spread` has the masses of min(Y, top) spread onto the nodes, `cells` and `moments` the mass and the mean of Y times the mass of each
+    cell [node, next node), the last one being [top, infinity). `beyond` is E[(Y - top)_+].
+    """
+
+    rate: float
+    step: float
+    ratio: Array
+    spread: Array
+    cells: Array
+    moments: Array
+    beyond: float
+
+    @cached_property
+    def a(self) -> Array:
+        """log(1 - q + q Y) at the nodes."""
+        return np.asarray(math.log1p(-self.rate) + self.step * np.arange(len(self.ratio)))
+
+    @cached_property
+    def p(self) -> Array:
+        """The chance that a Poisson sampled step took part, given what it put out."""
+        return np.asarray(self.rate * self.ratio * np.exp(-self.a))
+
+
+def steps_of(ratio: GaussianRatio, rate: float, step: float, top: float) -> Steps:
+    """The two discrete laws of one step, on nodes up to the first one beyond top.
+
+    Masses are sums of positive terms, eight Gauss-Legendre nodes for each piece of z of at most 1/16, so nothing cancels.
+    """
+    count = math.ceil((math.log1p(rate * (top - 1)) - math.log1p(-rate)) / step) + 1
+    if count > _NODES:
+        raise UnsupportedError("the losses of one step spread too far")
+    y = (1 - rate) / rate * np.expm1(step * np.arange(count + 1))
+    z = np.clip(np.append(-39.0, ratio.z(y[1:])), -39.0, 39.0)
+    grid = np.arange(-39 * 16, 39 * 16 + 1) / 16
+    points = np.union1d(z, grid[(grid > z[0]) & (grid < z[-1])])
+    x, w = np.polynomial.legendre.leggauss(8)
+    left, width = points[:-1, None], np.diff(points)[:, None]
+    cell = np.clip(np.searchsorted(z, points[:-1] + 0.5 * width[:, 0]) - 1, 0, count - 1)
+    at = left + width * (x + 1) / 2
+    mass = np.exp(-0.5 * at * at) * (w / 2 / math.sqrt(2 * math.pi)) * width
+    value = np.exp(at / ratio.sigma - 0.5 / ratio.sigma**2)
+    part = np.clip((value - y[cell][:, None]) / np.diff(y)[cell][:, None], 0.0, 1.0)
+    up, down = (np.bincount(cell, (mass * share).sum(axis=1), count) for share in (part, 1 - part))
+    above, beyond = ratio.tail(float(y[count]))
+    return Steps(
+        rate=rate,
+        step=step,
+        ratio=y,
+        spread=np.append(down, above) + np.insert(up, 0, 0.0),
+        cells=np.append(np.bincount(cell, mass.sum(axis=1), count), above),
+        moments=np.append(np.bincount(cell, (mass * value).sum(axis=1), count), float(ndtr(-(ratio.z(y[count]) - 1 / ratio.sigma)))),
+        beyond=beyond,
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rough numbers only: whatever is chosen here, the bounds computed from it hold."""
+
+    rate: float
+    slope: float  # -d log delta / d epsilon, about
+
+
+def plan_for(ratio: GaussianRatio, steps: int, selected: int, epsilon: float) -> Plan:
+    """The rate at which outputs around epsilon are expected to hide `selected` steps, and the tilt that makes them usual."""
+    y, log_weight = ratio.sketch(math.inf)
+    rate, theta = 0.8 * selected / steps, 1.0
+    log_ways = math.lgamma(steps + 1) - math.lgamma(selected + 1) - math.lgamma(steps - selected + 1)
+    for _ in range(24):
+        a, p = np.log1p(rate * (y - 1)), rate * y / (1 + rate * (y - 1))
+        log_binomial = log_ways + selected * math.log(rate) + (steps - selected) * math.log1p(-rate)
+        low, high = -6.0, 8.0
+        for _ in range(30):
+            theta = math.exp((low + high) / 2)
+            weight = np.exp(log_weight + theta * a - log_mgf(log_weight, a, theta))
+            variance = steps * float(weight @ (p * (1 - p)))
+            log_w = -0.5 * math.log(2 * math.pi * (variance + 0.16)) - log_binomial
+            low, high = ((low + high) / 2, high) if steps * float(weight @ a) + log_w < epsilon else (low, (low + high) / 2)
+        mean = steps * float(weight @ p)
+        last, rate = rate, min(rate * math.sqrt(selected / mean), (1 + rate) / 2)
+        if abs(rate - last) < 1e-4 * last:
+            break
+    return Plan(rate, max(theta, 1.2))
+
+
+Law = Callable[[Sequence[Any]], Any]
+
+
+def _power(x: Any, n: int) -> Any:
+    """x^n by repeated squaring, a relative error of at most three roundings a factor."""
+    result = None
+    while n:
+        if n & 1:
+            result = x if result is None else result * x
+        n >>= 1
+        if n:
+            x = x * x
+    return np.ones_like(x) if result is None else result
+
+
+def laws_of(steps: int, selected: int) -> tuple[Law, Law, Law]:
+    """The transforms of the laws of (A, B), weighed by 1, W and W^2, from those of one step weighed by 1; g, h; and g^2, g h, h^2.
+
+    g = e^-a and h = Y e^-a are the factors of W for a step that is not in the subset, and for one that is.
+    """
+    least = max(0, 2 * selected - steps)
+    ways = math.comb(steps, selected)
+    shares = [math.comb(selected, j) * math.comb(steps - selected, selected - j) / ways for j in range(selected + 1)]
+
+    def square(f: Sequence[Any]) -> Any:
+        both, one = f[2] * f[0], f[1] * f[1]
+        total = None
+        power = np.ones_like(one)
+        for j in range(selected, least - 1, -1):  # Horner's rule in `both`, with shares[j] one^(selected - j) for coefficients
+            total = shares[j] * power if total is None else total * both + shares[j] * power
+            power = power * one
+        left = _power(f[2], least) * _power(f[0], max(0, steps - 2 * selected))
+        return total * left
+
+    return (
+        lambda f: _power(f[0], steps),
+        lambda f: _power(f[0], steps - selected) * _power(f[1], selected),
+        square,
+    )
+
+
+@dataclass(frozen=True)
+class Table:
+    """Masses of (A, B), tilted by e^(theta A) and scaled, in a window: weighed by 1, by W, and by W^2, with the error of any one."""
+
+    mass: list[Array]
+    noise: list[float]
+
+
+def _table(
+    weights: list[list[Array]], laws: Sequence[Law], index: Array, shape: tuple[int, int], degree: int, start: tuple[int, int]
+) -> Table:
+    """One table for each law, by a transform of each list of weights; `index` is where the nodes lie in the folded table.
+
+    Error model. A coefficient of a transform errs by at most e = c u log2(N) times the sum of the weights. So a law, a polynomial
+    with positive coefficients, errs by at most its value at the moduli plus e, less its value at the moduli, plus its roundings; the
+    inverse transform averages these errors and adds its own.
+    """
+    size = shape[0] * shape[1]
+    unit = 8 * UNIT * (math.log2(size) + 2)
+    mass, noise = [], []
+    for law, given in zip(laws, weights, strict=True):
+        transforms = [rfft2(np.bincount(index, w, size).reshape(shape)) for w in given]
+        moduli = [np.abs(f) for f in transforms]
+        value = irfft2(law(transforms), shape)
+        least, most = law(moduli), law([m + unit * float(w.sum()) for m, w in zip(moduli, given, strict=True)])
+        spread = float((most - least).sum()) + (unit + (16 * degree + 800) * UNIT) * float(most.sum())
+        mass.append(np.roll(value, (-(start[0] % shape[0]), -(start[1] % shape[1])), (0, 1)))
+        noise.append(2 * spread / size)
+    return Table(mass, noise)
+
+
+@dataclass(frozen=True)
+class Subset:
+    """Both ends of delta at every epsilon from `floor` on, from masses of cells (already without their tilt)."""
+
+    floor: float
+    below: tuple[Array, Array]  # lower ends of E[R; cell], upper ends of Q(cell)
+    lost: float
+    q: tuple[Array, Array]  # lower and upper ends of Q(cell)
+    p: tuple[Array, Array]  # of E[R; cell]
+    square: Array  # upper end of E[R^2; cell]
+    cap: Array  # R is at most this
+    constant: float
+
+    def lower(self, epsilon: float) -> float:
+        p, q = self.below
+        return max(0.0, float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()) * (1 - 1e-9) - self.lost)
+
+    def upper(self, epsilon: float) -> float:
+        if epsilon < self.floor:
+            return 1.0
+        k = math.exp(epsilon)
+        (q, most_q), (p, most_p), s, cap = self.q, self.p, self.square, self.cap
+        first = np.maximum(s - 2 * k * p + k * k * most_q, 0.0)
+        free = 0.5 * (most_p - k * q + np.sqrt(most_q * first))
+        mean = most_p / most_q
+        away = np.maximum(cap - mean, 1e-9 * cap)
+        x = np.clip(mean - (s / most_q - mean * mean) / away, 0.0, 2 * k - cap)
+        second = np.maximum(s - 2 * x * p + x * x * most_q, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bounded = np.where((2 * k >= cap) & (cap > k), (cap - k) / (cap - x) ** 2 * second, np.inf)
+        part = np.where(cap <= k, 0.0, np.maximum(np.minimum(np.minimum(free, bounded), most_p), 0.0))
+        return min(1.0, float(part.sum()) * (1 + 1e-9) + self.constant)
+
+
+def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, delta: float, bands: int, coarse: float = 1.0) -> Subset:
+    """Bounds good around epsilon = floor, where delta is about `delta`; upper ones hold from there on.
+
+    Events that are so rare that they may count in full cost `_SHARE` of delta each: a ratio beyond the lattice, sums beyond the
+    window, and a V below what A and B say. Each is bounded by Chernoff's inequality for P, times e^(theta A) where A matters.
+    A lattice of which the table would be too long is made coarser.
+    """
+    if steps > _STEPS or floor > _FAR:
+        raise UnsupportedError("the losses of all steps spread too far")
+    plan = plan_for(ratio, steps, selected, floor)
+    rate, theta = plan.rate, max(0.75 * plan.slope, 1.2)  # a little less of a tilt leaves a shorter window
+    step = coarse * math.sqrt(12 * _LATTICE * max(floor, 1e-3) / steps / plan.slope)
+    top = 2.0
+    log_rare = math.log(_SHARE * delta)
+    while selected * ratio.tail(top)[1] > math.exp(log_rare):
+        top *= 1.05
+    one = steps_of(ratio, rate, step, top)
+    a, p = one.a, one.p
+    v = p * (1 - p)
+    with np.errstate(divide="ignore"):
+        masses = [(np.log(m), np.log(f)) for m, f in ((one.spread, one.spread * one.ratio), (one.cells, one.moments))]
+    log_total = log_mgf(masses[0][0], a, theta)
+    usual = np.exp(masses[0][0] + theta * a - log_total)
+
+    def limit(x: Array, tilt: float = 0.0, offset: float = 0.0, law: int = 0) -> float:
+        """The least s with E_Q[R e^(tilt A - offset); sum of x >= s] <= _SHARE delta that Chernoff's inequality gives."""
+        mean = float(usual @ x)
+        deviation = math.sqrt(max(steps * float(usual @ (x - mean) ** 2), 1e-300))
+        eta = np.exp(np.linspace(-6.0, 6.0, 49)) * math.sqrt(2 * abs(log_rare)) / deviation
+        exponent = np.multiply.outer(eta, x) + tilt * a
+        cumulants = []
+        for log_weight in masses[law]:
+            all_of = exponent + log_weight
+            peak = all_of.max(axis=1)
+            cumulants.append(peak + np.log(np.exp(all_of - peak[:, None]).sum(axis=1)))
+        total = (steps - selected) * cumulants[0] + selected * cumulants[1] - offset
+        least = float(((total - log_rare) / eta).min())
+        return least + 1e-12 * abs(least)
+
+    log_binomial = math.log(math.comb(steps, selected)) + selected * math.log(rate) + (steps - selected) * math.log1p(-rate)
+    tilts = (0.0, 0.5 * (theta - 1), theta - 1)
+    # R > K and W <= 1 / Bin put A above floor + log Bin
+    least = max(0.0, max(-limit(-v, tilt, tilt * (floor + log_binomial)) for tilt in tilts))
+    low = floor - math.log(float(i0e(least))) + log_binomial - 1e-9  # below, e^A W <= K whatever B is
+    tilt = theta - 1
+    high = max(limit(a, tilt, tilt * low, law) for law in (0, 1))
+    period = max(high - low, (-log_rare + 1) / tilt)
+    # The second statistic, less its tangent at a usual step: it rounds to nothing for most steps. Of a few it served best.
+    centre = float(usual @ a)
+    usual_p = 1 - (1 - rate) * math.exp(-centre)
+    rest = p - 0.5 * p * p - (usual_p - 0.5 * usual_p**2) - (1 - usual_p) ** 2 * (a - centre)
+    unit = max((limit(rest, tilt, tilt * low) + limit(-rest, tilt, tilt * low)) / bands, 1e-12)
+    b = np.rint(rest / unit)
+    first, last = -math.ceil(limit(-b, tilt, tilt * low)), math.ceil(limit(b, tilt, tilt * low))
+    columns = np.stack([np.ones_like(a), a, b], axis=1) * np.sqrt(usual)[:, None]
+    fit = np.linalg.lstsq(columns, v * np.sqrt(usual), rcond=None)[0]
+    missed = v - fit[0] - fit[1] * a - fit[2] * b
+    margin = limit(-missed, tilt, tilt * low)
+    shape = (next_fast_len(max(last - first + 1, 2)), next_fast_len(math.ceil(period / step) + 2, real=True))
+    if (more := shape[0] * shape[1] / _CELLS) > 1:
+        if coarse * more > 16:
+            raise UnsupportedError("the losses of all steps spread too far")
+        return subset_for(ratio, steps, selected, floor, delta, bands, 1.1 * coarse * more)
+    if low + shape[1] * step > 300:
+        raise UnsupportedError("the losses of all steps spread too far")
+    begin = math.floor((low - steps * float(a[0])) / step)
+    index = (b.astype(np.int64) % shape[0]) * shape[1] + np.arange(len(a)) % shape[1]
+    g, h = np.exp(-a), one.ratio * np.exp(-a)
+    laws = laws_of(steps, selected)
+    weights = [[usual], [usual * g, usual * h], [usual * g * g, usual * g * h, usual * h * h]]
+    above = _table(weights, laws, index, shape, 2 * steps, (first, begin))
+    parts = [w * np.exp(theta * a - log_total) for w in (one.cells, one.moments)]
+    under = _table([[parts[0]], [parts[0] * g, parts[1] * g]], laws[:2], index, shape, steps, (first, begin))
+    place = steps * float(a[0]) + step * (begin + np.arange(shape[1]))
+    ratio_at = np.exp(place)
+    with np.errstate(over="ignore"):
+        scale = np.exp(np.minimum(steps * log_total - theta * place, 700.0))
+    relative = 8 * (steps + 1) * _MASS_ERROR + 1e-11
+    known = steps * fit[0] + fit[1] * place + fit[2] * (first + np.arange(shape[0]))[:, None] - margin
+    cap = i0e(np.maximum(known, least)) * math.exp(-log_binomial) * ratio_at * (1 + 1e-9)
+
+    def ends(table: Table, which: int) -> tuple[Array, Array]:
+        """Lower and upper ends of the masses, without the tilt."""
+        factor = scale * ratio_at**which
+        mass, noise = table.mass[which], table.noise[which]
+        return np.maximum(mass - noise, 0.0) * factor * (1 - relative), (np.maximum(mass, 0.0) + noise) * factor * (1 + relative)
+
+    p_ends, q_ends = ends(above, 1), ends(above, 0)
+    square = ends(above, 2)[1]
+    wanted = cap > math.exp(floor)
+    # What hardly weighs is counted in full.
+    order = np.append(np.sort(p_ends[1][wanted]), np.inf)
+    heavy = order[int(np.searchsorted(np.cumsum(order), _SHARE * delta))]
+    kept = wanted & (p_ends[1] >= heavy)
+    dropped = float(p_ends[1][wanted & ~kept].sum())
+    # What the window folds back: from above, bounded with the window's end; from below, its P-mass of at most 1 comes down by the period.
+    folded = math.exp(log_rare) + 2 * math.exp(-tilt * shape[1] * step)
+    p_low, q_high = ends(under, 1)[0], ends(under, 0)[1]
+    useful = (p_low > math.exp(floor) * q_high) & (place >= low)
+    return Subset(
+        floor=floor,
+        below=(p_low[useful], q_high[useful]),
+        lost=folded,
+        q=(q_ends[0][kept], q_ends[1][kept]),
+        p=(p_ends[0][kept], p_ends[1][kept]),
+        square=square[kept],
+        cap=cap[kept],
+        constant=(1 + 1e-6) * (dropped + 6 * math.exp(log_rare)),
+    )
+
+
+def _search(bound: Callable[[float], float], delta: float, low: float, high: float, upper: bool) -> float:
+    """The largest epsilon found at which `bound` is above delta, or the smallest found at which it is not."""
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if bound(middle) > delta else (low, middle)
+    return high if upper else low
+
+
+def subset_epsilon(ratio: GaussianRatio, steps: int, selected: int, delta: float, low: float, high: float) -> tuple[float, float]:
+    """Both ends of the larger of `low` and the epsilon at delta of the removed record; `high` is known to be enough."""
+    width = math.inf
+    for bands in _BANDS:
+        known = subset_for(ratio, steps, selected, low, delta, bands)
+        low, high = _search(known.lower, delta, low, high, False), _search(known.upper, delta, low, high, True)
+        if high - low <= NARROW * high or high - low > 0.8 * width:
+            break
+        width = high - low
+    return low, high
+
+
+def subset_delta(ratio: GaussianRatio, steps: int, selected: int, epsilon: float, low: float, high: float) -> tuple[float, float]:
+    """Both ends of delta at epsilon of the removed record, which is known to lie between `low` and `high`."""
+    width = math.inf
+    for bands in _BANDS:
+        known = subset_for(ratio, steps, selected, epsilon, max(low, 1e-300), bands)
+        low, high = max(low, known.lower(epsilon)), min(high, known.upper(epsilon))
+        if high - low <= 10 * NARROW * high or high - low > 0.8 * width:
+            break
+        width = high - low
+    return low, max(low, high)
