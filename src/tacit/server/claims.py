@@ -4,9 +4,10 @@
     refused, declined: nothing was spent.     lost: paid for, and never drawn again.
 
 A claim carries a worker, a lease and a generation. Every step names the generation, so that a worker whose lease ran out
-changes nothing more. Who files a question that waits for nobody claims it in the same transaction. The claims say who
-works; the book alone says what was paid: a question's key is booked with its spend, so a question that two workers take
-for theirs is still drawn once. "Reserved" is a question that is running and has its entry in the book.
+changes nothing more. Who files a question that waits for nobody claims it in the same transaction. The claims
+say who works; the book alone says what was paid: a question's key is booked with its spend, so a question that
+two workers take for theirs is still drawn once. "Reserved" is a question that is running and has its entry in
+the book.
 
 >>> sorted(after("running"))
 ['lost', 'quoted', 'refused', 'stored']
@@ -46,7 +47,11 @@ STEPS: Mapping[str, frozenset[str]] = {
 ENDED = frozenset(state for state, following in STEPS.items() if not following)
 _DAY = 86400.0
 _BY_ID = sa.select(questions).where(questions.c.id == sa.bindparam("id"))
-_BY_KEY = sa.select(questions).where(questions.c.person == sa.bindparam("person"), questions.c.key == sa.bindparam("key"))
+_BY_KEY = (
+    sa.select(questions)
+    .where(questions.c.person == sa.bindparam("person"))
+    .where(questions.c.key == sa.bindparam("key"))
+)
 _CLAIM = sa.select(claims).where(claims.c.question == sa.bindparam("question"))
 _HELD = (
     sa.select(claims.c.generation, questions.c.started, questions.c.estimate)
@@ -54,21 +59,29 @@ _HELD = (
     .where(claims.c.question == sa.bindparam("question"))
     .with_for_update(of=claims)
 )
-_STATE = questions.c.state
-#: Questions whose outcome cannot be seen yet, whether there is one or not. They are few, however many a person has asked before.
+#: Questions whose outcome cannot be seen yet, whether there is one or not: few, however many were asked before.
 _UNDER_WAY = sa.union(
-    sa.select(questions.c.id).where(sa.or_(_STATE == sa.literal_column("'quoted'"), _STATE == sa.literal_column("'running'"))),
+    sa.select(questions.c.id).where(
+        sa.or_(
+            questions.c.state == sa.literal_column("'quoted'"),
+            questions.c.state == sa.literal_column("'running'"),
+        )
+    ),
     sa.select(claims.c.question).where(claims.c.lease > sa.bindparam("now")),
 ).subquery()
 _HOW_MANY = sa.select(sa.func.count()).select_from(_UNDER_WAY)
 _SAME = ("person", "dataset", "purpose", "epsilon")
-_BEGUN = questions.c.started
-_BEFORE = sa.select(questions).join(_UNDER_WAY, _UNDER_WAY.c.id == questions.c.id).where(
-    *(questions.c[name] == sa.bindparam(name) for name in _SAME),
-    sa.or_(_BEGUN < sa.bindparam("started"), sa.and_(_BEGUN == sa.bindparam("started"), questions.c.id < sa.bindparam("id"))),
+#: Those among them that have a question's account and price, and came before it.
+_BEFORE = (
+    sa.select(questions)
+    .join(_UNDER_WAY, _UNDER_WAY.c.id == questions.c.id)
+    .where(*(questions.c[name] == sa.bindparam(name) for name in _SAME))
+    .where(
+        sa.tuple_(questions.c.started, questions.c.id) < sa.tuple_(sa.bindparam("started"), sa.bindparam("id"))
+    )
 )
 #: What a column holds in a question that does not say it.
-_UNSAID = {column.name: None if column.default is None else column.default.arg for column in questions.columns}
+_UNSAID = {column.name: getattr(column.default, "arg", None) for column in questions.columns}
 #: A question as it stands, by the names of its columns.
 Row = dict[str, Any]
 
@@ -94,12 +107,14 @@ class Claims:
         return _only(self.database.rows(_BY_KEY, {"person": person, "key": key}))
 
     def file(
-        self, values: Mapping[str, Any], *, daily: Fraction | None = None, waiting: int = 10**9, mine: bool = False
-    ) -> tuple[Row, bool]:
+        self, values: Mapping[str, Any], *, daily: Fraction | None = None, waiting: int = 10**9,
+        mine: bool = False,
+    ) -> tuple[Row, bool]:  # fmt: skip
         """A new question, or the one that is there under its key; and whether it is new.
 
-        `daily` is what the token may spend in a day, and `waiting` how many questions may be under way at once. With `mine`, a quoted
-        question is filed as a claim of this worker, of the first generation: what `take` would do in a second transaction.
+        `daily` is what the token may spend in a day, and `waiting` how many questions may be under way at once.
+        With `mine`, a quoted question is filed as a claim of this worker, of the first generation: what `take`
+        would do in a second transaction.
         """
         now = self.clock()
         filed = {**_UNSAID, "id": new_id(), "asked": now, "started": now, **values}
@@ -116,17 +131,18 @@ class Claims:
                 self._within(connection, values, daily, now)
             if (under_way := connection.execute(_HOW_MANY, {"now": now}).scalar_one()) >= waiting:
                 raise ServiceError(code="queue-full", waiting=under_way)
-            new = True
             if self.database.sqlite:
                 connection.execute(questions.insert().values(**filed))
+                row = filed  # nobody else writes meanwhile
             else:
                 from sqlalchemy.dialects.postgresql import insert
 
-                new = bool(connection.execute(insert(questions).values(**filed).on_conflict_do_nothing()).rowcount)
+                connection.execute(insert(questions).values(**filed).on_conflict_do_nothing())
+                row = _by_key(connection, values["person"], values["key"])
+            new = row is not None and row["id"] == filed["id"]
             if new and mine:
                 held = {"worker": self.worker, "lease": now + self.lease, "generation": 1}
                 connection.execute(claims.insert().values(question=filed["id"], **held))
-            row = filed if new else _by_key(connection, values["person"], values["key"])
         if row is None:
             raise ServiceError(code="unavailable")
         return row, new
@@ -169,7 +185,7 @@ class Claims:
         return generation
 
     def held(self, question: str) -> int | None:
-        """The generation in which this worker has a question; None where it has none, or another has taken over."""
+        """The generation in which this worker has a question; None where it has none, or another took over."""
         found = _only(self.database.rows(_CLAIM, {"question": question}))
         return None if found is None or found["worker"] != self.worker else int(found["generation"])
 
@@ -203,7 +219,8 @@ class Claims:
 
     def before(self, row: Mapping[str, Any]) -> list[Row]:
         """The person's questions of the same price for the same purpose that began before this one and cannot be seen yet."""
-        return self.database.rows(_BEFORE, {"now": self.clock(), **{name: row[name] for name in (*_SAME, "started", "id")}})
+        known = {name: row[name] for name in (*_SAME, "started", "id")}
+        return self.database.rows(_BEFORE, {"now": self.clock(), **known})
 
     def decide(self, question: str, state: str, **values: Any) -> bool:
         """The officer's step: from waiting to quoted, or to declined."""
@@ -273,7 +290,8 @@ def _after(before: str, state: str) -> str:
 
 
 def _by_key(connection: Connection, person: str, key: str) -> Row | None:
-    return _only([dict(row) for row in connection.execute(_BY_KEY, {"person": person, "key": key}).mappings()])
+    found = connection.execute(_BY_KEY, {"person": person, "key": key}).mappings()
+    return _only([dict(row) for row in found])
 
 
 def _only(rows: list[Row]) -> Row | None:

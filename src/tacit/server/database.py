@@ -138,10 +138,11 @@ class Database:
             return [dict(row) for row in connection.execute(query, dict(values)).mappings()]
 
     def _quickly(self, query: Query, values: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-        """The rows of a query by the driver itself; None where they cannot be had so. `query` names its values by `bindparam`, and
-        is one that is asked again and again, because its text is kept.
+        """The rows of a query by the driver itself; None where they cannot be had so.
 
-        Whoever reads has a connection alone: the driver lets other threads run, and the loop must not wait for one that waits for its turn.
+        `query` names its values by `bindparam`, and is one that is asked again and again, because its text is
+        kept. Whoever reads has a connection alone: the driver lets other threads run, and the loop must not wait
+        for one of them that waits to go on.
         """
         if not self.sqlite:
             return None
@@ -151,7 +152,8 @@ class Database:
         found: list[dict[str, Any]] | None = None
         with suppress(sqlite3.Error):
             if reader is None:
-                reader = sqlite3.connect(self.engine.url.database or "", timeout=0, isolation_level=None, check_same_thread=False)
+                path = self.engine.url.database or ""
+                reader = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
                 reader.row_factory = sqlite3.Row
             text = self._texts.get(query)
             if text is None:

@@ -43,7 +43,8 @@ MOST_TOKENS = 200
 _DAY = 86400.0
 _MINUTE = 60.0
 _STILL = (
-    sa.select(people.c.active, people.c.roles, people.c.datasets, tokens.c.id.label("token"), tokens.c.revoked)
+    sa.select(people.c.active, people.c.roles, people.c.datasets)
+    .add_columns(tokens.c.id.label("token"), tokens.c.revoked)
     .join_from(people, tokens, tokens.c.id == sa.bindparam("token"), isouter=True)
     .where(people.c.id == sa.bindparam("person"))
 )

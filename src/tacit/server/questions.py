@@ -159,7 +159,8 @@ class Questions:
                 "price": json.dumps(price_record(session.desk.price(plan))),
                 "estimate": self.configuration.grid.estimates.get(request.dataset, 0.0),
             }  # fmt: skip
-            known = self.worker.file(values, daily=caller.epsilon_a_day, waiting=self.configuration.limits.waiting)
+            most = self.configuration.limits.waiting
+            known = self.worker.file(values, daily=caller.epsilon_a_day, waiting=most)
         if known["state"] == "quoted":
             # also one that was filed before: whoever filed it may be gone, and a claim has one owner
             self.worker.submit(known["id"])

@@ -58,9 +58,9 @@ def make() -> Any:
 def settled() -> None:
     """Have the collector of garbage pass over what was made up to now: it lives as long as the process.
 
-    The collector stops every thread while it looks, and looks at everything again and again because statements leave garbage: it
-    took an eighth of the time of a question, and a third of a second at a time, for which answers were late. A full look after every
-    fifty of the smaller ones keeps some ten megabytes of garbage longer.
+    The collector stops every thread while it looks, and looks at everything again and again, because statements
+    leave garbage: it took an eighth of the time of a question, and a third of a second at a time, for which
+    answers were late. A full look after every fifty of the smaller ones keeps some garbage longer.
     """
     gc.collect()
     gc.freeze()

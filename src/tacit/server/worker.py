@@ -62,7 +62,7 @@ class Worker:
         A new one that waits for nobody is claimed by this worker in the same transaction, and answered soon.
         """
         question = new_id()
-        # held before it is filed: what this worker has claimed and does not work on is taken up by its sweeper
+        # held before it is filed: its sweeper takes up what this worker has claimed and does not work on
         mine = values["state"] == "quoted" and self._hold(question)
         new = False
         try:
@@ -162,7 +162,7 @@ class Worker:
         return first is not None and first == self._statement(other)
 
     def _statement(self, row: Row) -> str | None:
-        """A digest of a question's statement, kept because it is compared with others; None where it has none."""
+        """A digest of a question's statement, kept because it is compared with many; None where it has none."""
         found = self._statements.get(row["id"])
         dataset, purpose = self.datasets.get(row["dataset"]), self.purposes.find(row["purpose"])
         if found is not None or dataset is None or purpose is None:

@@ -46,8 +46,9 @@ from tacit.tables.sql import parse
 from tacit.tables.statement import needs_salt, salt_marked
 from tacit.tables.unit import Unit
 
-#: How much is remembered. A question that is read and planned takes three places of about 10 KB in all; its statement, as it is
-#: sent and as the engine has it, takes some 350 KB. Questions that many ask at once are planned once, and not again to be drawn.
+#: How much is remembered. A question that is read and planned takes three places, of some 30 KB together; its
+#: statement, as it is sent and as the engine has it, takes some 350 KB. So plans are kept of more questions than
+#: are under way at once as a rule, each planned once for its price and its draw, and statements of few.
 PLANS, STATEMENTS = 1024, 48
 Found = TypeVar("Found")
 Planned = TypeVar("Planned")
