@@ -237,6 +237,7 @@ def alternatives(budget: Budget, orders: tuple[int, ...] = ORDERS) -> dict[str, 
 
     Advanced composition stops at the sum of squares v at which v / 2 + sqrt(2 log(1/d) v) is epsilon, and order a at
     epsilon - log(1 - 1/a) + log(d a) / (a - 1). Both limits are rounded down to twelve digits, so that every machine has the same.
+    Orders with epsilon at most log(1/d) / (a - 1) are left out: books that were begun with that conversion do not have them.
     """
     if budget.filter != BEST:
         return {budget.currency: dict(budget.limits)}
@@ -248,10 +249,10 @@ def alternatives(budget: Budget, orders: tuple[int, ...] = ORDERS) -> dict[str, 
     found = {"basic": {"epsilon": epsilon, "delta": steps}, "advanced": {SQUARES: _down(squares), "delta": steps}}
     share = at_most(SHARES["renyi"] * delta / len(orders))
     for order in orders:
-        rest = conversion(order, share)
-        # what the difference may have lost to rounding is taken off
-        if (capacity := target - rest - 1e-14 * (target + abs(rest))) > 0:
-            found[f"renyi:{order}"] = {f"renyi:{order}": _down(capacity)}
+        if target > -math.log(share) / (order - 1):
+            rest = conversion(order, share)
+            # what the difference may have lost to rounding is taken off
+            found[f"renyi:{order}"] = {f"renyi:{order}": _down(target - rest - 1e-14 * (target + abs(rest)))}
     return found
 
 
