@@ -578,6 +578,8 @@ def _same_rows(planned: TablePlan) -> tuple[Any, ...]:
     unit, question = planned.plan.unit, planned.plan.question
     if not planned.whole_table or question.where is not None or unit.max_groups is not None or unit.rows_per_group is not None:
         return ()
+    if not question.tables:
+        return ()
     return (*sorted(question.tables), unit.most_rows)
 
 
