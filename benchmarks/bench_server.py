@@ -6,12 +6,16 @@
 The routes are loaded by wrk (16 connections, 2 threads), one after the other on the same two worker processes: an account page, and a
 bare route that answers with the same bytes. A price is timed at a median over HTTP and in process. A curve of 25 epsilons is
 timed beside single prices of new questions. Questions are asked by as many connections as keep the workers busy while answers wait
-for the grid, and by as many processes as there are workers, which call `session.sql` on the same data. Watchers are idle event
-streams. All in one run; only the ratios mean something.
+for the grid, and by as many processes as there are workers, which call `session.sql` on the same data; no text and no price is asked
+twice by either. Their processor time is told too, which other work on the machine hardly changes. Watchers are idle event streams.
+All in one run; only the ratios mean something.
 """
 
 from __future__ import annotations
 
+import http.client
+import itertools
+import json
 import os
 import re
 import shutil
@@ -91,60 +95,90 @@ def timed(work: Callable[[int], Any], times: int) -> float:
     return statistics.median(found)
 
 
-def asked_over_http(token: str, seconds: float, clients: int) -> float:
-    """Questions a second of so many connections, each a new question under a new key."""
-    until, counted = time.monotonic() + seconds, [0] * clients
+def new(number: int) -> dict[str, str]:
+    """A question that nobody has asked yet: its text and its price are both new."""
+    return {"sql": SQL.format(age=f"{number % 100}.{number // 100:04d}"), "epsilon": f"0.0005{number:06d}"}
+
+
+def asked_over_http(token: str, seconds: float, clients: int, port: int) -> tuple[int, float]:
+    """Questions of so many connections, each a new question under a new key, and the seconds they took."""
+    numbers, counted = itertools.count(), [0] * clients
+    # the least that asks the same: it works on the same cores as what is measured
+    open_ = [http.client.HTTPConnection("127.0.0.1", port, timeout=60) for _ in range(clients)]
+    began = time.monotonic()
 
     def one(lane: int) -> None:
-        with httpx.Client(base_url=f"http://127.0.0.1:{PORT}", timeout=60) as client:
-            while time.monotonic() < until:
-                body = {"dataset": "visits", "purpose": "bed-planning", "sql": SQL.format(age=counted[lane] % 100), "epsilon": "0.0005"}
-                key = f"bench-{os.getpid()}-{lane}-{counted[lane]}-{time.monotonic_ns()}"
-                headers = {"authorization": f"Bearer {token}", "idempotency-key": key, "prefer": "wait=30"}
-                answer = client.post("/v1/questions", json={**body, "epsilon": f"0.0005{lane:02d}{counted[lane]:04d}"}, headers=headers)
-                if answer.status_code != 200:
-                    raise SystemExit(answer.text)
-                counted[lane] += 1
+        while time.monotonic() < began + seconds:
+            number = next(numbers)
+            body = json.dumps({"dataset": "visits", "purpose": "bed-planning", **new(number)}).encode()
+            headers = {"authorization": f"Bearer {token}", "content-type": "application/json", "prefer": "wait=30",
+                       "idempotency-key": f"bench-{os.getpid()}-{number}-{time.monotonic_ns()}"}  # fmt: skip
+            open_[lane].request("POST", "/v1/questions", body, headers)
+            answer = open_[lane].getresponse()
+            text = answer.read()
+            if answer.status != 200:
+                raise SystemExit(text.decode())
+            counted[lane] += 1
 
     lanes = [threading.Thread(target=one, args=(lane,)) for lane in range(clients)]
-    began = time.monotonic()
     for lane in lanes:
         lane.start()
     for lane in lanes:
         lane.join()
-    return sum(counted) / (time.monotonic() - began)
+    return sum(counted), time.monotonic() - began
+
+
+def worked(process: int) -> float:
+    """The processor time of the processes that a process has started, in seconds; none where the system does not tell."""
+    found, tick = 0.0, os.sysconf("SC_CLK_TCK")
+    for thread in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in thread.read_text().split():
+            fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            found += (int(fields[11]) + int(fields[12])) / tick
+    return found
 
 
 LOOP = """
 import sys, time
-from pathlib import Path
+sys.path.insert(0, sys.argv[4])
+from bench_server import new
 from tacit.server import Service, load
 service = Service.open(load(sys.argv[1]), threads=1)
 dataset, purpose = service.datasets["visits"], service.purposes.find("bed-planning")
 session = dataset.session(purpose, "ben")
 service.subjects.refresh(dataset, purpose.id)
+def ask(number):
+    asked = new(number)
+    session.sql(asked["sql"], epsilon=asked["epsilon"])
+place, count = int(sys.argv[3]), 0
+for number in range(20):
+    ask(800000 + 100 * place + number)
+print("ready", flush=True)
 sys.stdin.readline()
-until, n = time.monotonic() + float(sys.argv[2]), 0
-while time.monotonic() < until:
-    session.sql(sys.argv[4].format(age=n % 100), epsilon=f"0.0005{sys.argv[3]}{n:05d}")
-    n += 1
-print(n, flush=True)
+began, spent = time.monotonic(), time.process_time()
+while time.monotonic() < began + float(sys.argv[2]):
+    ask(2 * count + place)
+    count += 1
+print(count, time.monotonic() - began, time.process_time() - spent, flush=True)
 import os; os._exit(0)
 """
 
 
-def asked_in_process(place: Path, seconds: float, processes: int) -> float:
-    """Questions a second of as many processes that call `session.sql`."""
+def asked_in_process(place: Path, seconds: float, processes: int) -> tuple[float, float]:
+    """Questions a second of as many processes that call `session.sql`, and the processor time of one in milliseconds."""
     words = [sys.executable, "-c", LOOP, str(place), str(seconds)]
     running = [
-        subprocess.Popen([*words, str(n), SQL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for n in range(processes)
+        subprocess.Popen([*words, str(n), str(Path(__file__).parent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for n in range(processes)
     ]
-    time.sleep(8)
+    for process in running:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
     for process in running:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    return sum(int(process.communicate()[0]) for process in running) / seconds
+    told = [[float(word) for word in process.communicate()[0].split()] for process in running]
+    return sum(many / took for many, took, _ in told), 1e3 * sum(spent for *_, spent in told) / sum(many for many, *_ in told)
 
 
 def line(what: str, ours: str, other: str, ratio: float, limit: float, least: bool) -> None:
@@ -207,9 +241,14 @@ def main(seconds: float) -> None:
         curve, single = statistics.median(curves), statistics.median(singles)
         line("curve of 25 epsilons, ms, beside one price", f"{curve:.0f}", f"{single:.1f}", curve / single, 12, False)
         # an answer waits for its time on the grid, so that more must be asked at once than are worked on
-        rate = asked_over_http(token, seconds, 32)
-        direct = asked_in_process(place, seconds, 2)
+        before, own = worked(server.pid), time.process_time()
+        asked_, took = asked_over_http(token, seconds, 32, PORT)
+        spent, own = 1e3 * (worked(server.pid) - before) / asked_, 1e3 * (time.process_time() - own) / asked_
+        rate = asked_ / took
+        direct, alone = asked_in_process(place, seconds, 2)
         line("questions a second, 2 processes", f"{rate:.1f}", f"{direct:.1f}", rate / direct, 0.8, True)
+        what = f"processor time of one, ms (client {own:.1f})"
+        line(what, f"{spent:.1f}", f"{alone:.1f}", spent / alone, 1.25, False)
         # a question that waits for the officer, as all of them do who watch
         watched = client.post("/v1/questions", json={**asked, "sql": SQL.format(age=1), "epsilon": "0.6"},
                               headers={"idempotency-key": "bench-watched"})  # fmt: skip

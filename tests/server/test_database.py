@@ -75,6 +75,57 @@ def test_many_writers_lose_nothing(database: Database) -> None:
         assert connection.execute(sa.select(sa.func.count()).select_from(links)).scalar_one() == 120
 
 
+def test_rows_that_cannot_be_had_at_once_are_read(database: Database) -> None:
+    put(database, "ab")
+    wanted = [{"hash": "ab", "person": "ann", "expires": 1.0, "used": None}]
+    assert database.rows(BY_HASH, {"hash": "ab"}) == wanted and database.rows(BY_HASH, {"hash": "cd"}) == []
+    database._readers[:] = [sqlite3.connect(":memory:")]  # it has none of the tables
+    assert database.at_once(BY_HASH, {"hash": "ab"}) is None
+    database._readers[:] = [sqlite3.connect(":memory:")]
+    assert database.rows(BY_HASH, {"hash": "ab"}) == wanted
+    assert database._readers == [], "a connection that failed is not used again"
+    database.sqlite = False
+    assert database.rows(BY_HASH, {"hash": "ab"}) == wanted
+
+
+def test_who_looks_waits_for_nobody_who_looks(database: Database) -> None:
+    """Each has a connection alone: one whose thread is not let on would hold up the loop."""
+    put(database, "ab")
+    held: list[bool] = []
+
+    class Slow(sqlite3.Connection):
+        def execute(self, *given: object) -> sqlite3.Cursor:
+            if not held:
+                held.append(True)
+                assert database.at_once(BY_HASH, {"hash": "ab"}) is not None, "while another reads"
+            return super().execute(*given)  # type: ignore[arg-type]
+
+    slow = sqlite3.connect(database.engine.url.database or "", factory=Slow, isolation_level=None, check_same_thread=False)
+    slow.row_factory = sqlite3.Row
+    database._readers[:] = [slow]
+    assert database.at_once(BY_HASH, {"hash": "ab"}) is not None and held == [True]
+    assert len(database._readers) == 2
+
+
+def test_no_more_readers_are_kept_than_said(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(database, "ab")
+    monkeypatch.setattr(module, "READERS", 1)
+    spare = sqlite3.connect(database.engine.url.database or "", isolation_level=None, check_same_thread=False)
+    spare.row_factory = sqlite3.Row
+
+    class Filling(sqlite3.Connection):
+        def execute(self, *given: object) -> sqlite3.Cursor:
+            database._readers.append(spare)
+            return super().execute(*given)  # type: ignore[arg-type]
+
+    database._readers[:] = [sqlite3.connect(database.engine.url.database or "", factory=Filling, isolation_level=None)]
+    database._readers[0].row_factory = sqlite3.Row
+    assert database.at_once(BY_HASH, {"hash": "ab"}) is not None
+    assert database._readers == [spare]
+    database.close()
+    assert database._readers == []
+
+
 def test_a_server_is_not_asked_in_the_loop(database: Database) -> None:
     database.sqlite = False
     assert database.at_once(BY_HASH, {"hash": "ab"}) is None

@@ -4,9 +4,10 @@
     refused, declined: nothing was spent.     lost: paid for, and never drawn again.
 
 A claim carries a worker, a lease and a generation. Every step names the generation, so that a worker whose lease ran out
-changes nothing more. The claims say who works; the book alone says what was paid: a question's key is booked with its
-spend, so a question that two workers take for theirs is still drawn once. "Reserved" is a question that is running and
-has its entry in the book.
+changes nothing more. Who files a question that waits for nobody claims it in the same transaction. The claims
+say who works; the book alone says what was paid: a question's key is booked with its spend, so a question that
+two workers take for theirs is still drawn once. "Reserved" is a question that is running and has its entry in
+the book.
 
 >>> sorted(after("running"))
 ['lost', 'quoted', 'refused', 'stored']
@@ -46,6 +47,47 @@ STEPS: Mapping[str, frozenset[str]] = {
 ENDED = frozenset(state for state, following in STEPS.items() if not following)
 _DAY = 86400.0
 _BY_ID = sa.select(questions).where(questions.c.id == sa.bindparam("id"))
+_BY_KEY = (
+    sa.select(questions)
+    .where(questions.c.person == sa.bindparam("person"))
+    .where(questions.c.key == sa.bindparam("key"))
+)
+_CLAIM = sa.select(claims).where(claims.c.question == sa.bindparam("question"))
+_HELD = (
+    sa.select(claims.c.generation, questions.c.started, questions.c.estimate)
+    .join(questions, questions.c.id == claims.c.question)
+    .where(claims.c.question == sa.bindparam("question"))
+    .with_for_update(of=claims)
+)
+#: Questions whose outcome cannot be seen yet, whether there is one or not: few, however many were asked before.
+_UNDER_WAY = sa.union(
+    sa.select(questions.c.id).where(
+        sa.or_(
+            questions.c.state == sa.literal_column("'quoted'"),
+            questions.c.state == sa.literal_column("'running'"),
+        )
+    ),
+    sa.select(claims.c.question).where(claims.c.lease > sa.bindparam("now")),
+).subquery()
+_HOW_MANY = sa.select(sa.func.count()).select_from(_UNDER_WAY)
+_THEIRS = sa.select(sa.func.count()).where(questions.c.person == sa.bindparam("person"))
+#: How many of one person's are under way, and how many wait for the officer.
+_OWN = sa.select(
+    _THEIRS.select_from(_UNDER_WAY.join(questions, questions.c.id == _UNDER_WAY.c.id)).scalar_subquery(),
+    _THEIRS.where(questions.c.state == sa.literal_column("'waiting'")).scalar_subquery(),
+)
+_SAME = ("person", "dataset", "purpose", "epsilon")
+#: Those among them that have a question's account and price, and came before it.
+_BEFORE = (
+    sa.select(questions)
+    .join(_UNDER_WAY, _UNDER_WAY.c.id == questions.c.id)
+    .where(*(questions.c[name] == sa.bindparam(name) for name in _SAME))
+    .where(
+        sa.tuple_(questions.c.started, questions.c.id) < sa.tuple_(sa.bindparam("started"), sa.bindparam("id"))
+    )
+)
+#: What a column holds in a question that does not say it.
+_UNSAID = {column.name: getattr(column.default, "arg", None) for column in questions.columns}
 #: A question as it stands, by the names of its columns.
 Row = dict[str, Any]
 
@@ -68,17 +110,17 @@ class Claims:
 
     def find(self, person: str, key: str) -> Row | None:
         """The question that a person sent under a key."""
-        with self.database.read() as connection:
-            return _by_key(connection, person, key)
+        return _only(self.database.rows(_BY_KEY, {"person": person, "key": key}))
 
     def file(
         self, values: Mapping[str, Any], *, daily: Fraction | None = None, waiting: int = 10**9,
-        each: int = 10**9,
+        each: int = 10**9, mine: bool = False,
     ) -> tuple[Row, bool]:  # fmt: skip
         """A new question, or the one that is there under its key; and whether it is new.
 
         `daily` is what the token may spend in a day, `waiting` how many questions may be under way at once, and
-        `each` how many of one person.
+        `each` how many of one person. With `mine`, a quoted question is filed as a claim of this worker, of the
+        first generation: what `take` would do in a second transaction.
         """
         with self.database.write() as connection:
             if not self.database.sqlite:
@@ -88,31 +130,36 @@ class Claims:
                 connection.execute(lock, {"person": values["person"]})
             # here, so that of two equal questions the one that is seen first is the earlier one
             now = self.clock()
+            filed = {**_UNSAID, "id": new_id(), "asked": now, "started": now, **values}
+            if mine:
+                filed["state"] = _after(filed["state"], "running")
             row = _by_key(connection, values["person"], values["key"])
             if row is not None:
                 return row, False
             if daily is not None:
                 self._within(connection, values, daily, now)
-            open_ = sa.select(sa.func.count()).select_from(questions).where(_under_way(now))
             # those that wait for the officer too, who reads them one by one
-            theirs = sa.or_(_under_way(now), questions.c.state == "waiting"), questions.c.person == values["person"]
-            counted = sa.select(sa.func.count()).select_from(questions).where(*theirs)
-            if (own := connection.execute(counted).scalar_one()) >= each:
+            theirs = connection.execute(_OWN, {"now": now, "person": values["person"]}).one()
+            if (own := sum(theirs)) >= each:
                 words = f"at most {each} questions of one person are under way or wait for approval at a time"
                 raise ServiceError(words, code="queue-full", waiting=own)
-            if (under_way := connection.execute(open_).scalar_one()) >= waiting:
+            if (under_way := connection.execute(_HOW_MANY, {"now": now}).scalar_one()) >= waiting:
                 raise ServiceError(code="queue-full", waiting=under_way)
-            filed = {"id": new_id(), "asked": now, "started": now, **values}
             if self.database.sqlite:
                 connection.execute(questions.insert().values(**filed))
+                row = filed  # nobody else writes meanwhile
             else:
                 from sqlalchemy.dialects.postgresql import insert
 
                 connection.execute(insert(questions).values(**filed).on_conflict_do_nothing())
-            row = _by_key(connection, values["person"], values["key"])
+                row = _by_key(connection, values["person"], values["key"])
+            new = row is not None and row["id"] == filed["id"]
+            if new and mine:
+                held = {"worker": self.worker, "lease": now + self.lease, "generation": 1}
+                connection.execute(claims.insert().values(question=filed["id"], **held))
         if row is None:
             raise ServiceError(code="unavailable")
-        return row, row["id"] == filed["id"]
+        return row, new
 
     def _within(self, connection: Connection, values: Mapping[str, Any], daily: Fraction, now: float) -> None:
         today = now - now % _DAY
@@ -126,8 +173,7 @@ class Claims:
 
     def row(self, question: str) -> Row | None:
         """A question as it stands."""
-        with self.database.read() as connection:
-            return _first(connection, questions.c.id == question)
+        return _only(self.database.rows(_BY_ID, {"id": question}))
 
     def at_once(self, question: str) -> Row | None:
         """A question as it stands, where nothing has to be waited for; None means that `row` has to be asked."""
@@ -152,6 +198,11 @@ class Claims:
                 connection.execute(claims.update().where(claims.c.question == question).values(**values))
         return generation
 
+    def held(self, question: str) -> int | None:
+        """The generation in which this worker has a question; None where it has none, or another took over."""
+        found = _only(self.database.rows(_CLAIM, {"question": question}))
+        return None if found is None or found["worker"] != self.worker else int(found["generation"])
+
     def renew(self, held: Iterable[str]) -> None:
         """Hold on to questions that are still worked on."""
         names = list(held)
@@ -163,14 +214,12 @@ class Claims:
     def end(self, question: str, generation: int, state: str, **values: Any) -> bool:
         """A step of the worker whose generation is the latest; False where another has taken over."""
         with self.database.write() as connection:
-            held = connection.execute(sa.select(claims).where(claims.c.question == question).with_for_update()).first()
+            held = connection.execute(_HELD, {"question": question}).first()
             if held is None or held.generation != generation:
                 return False
             if values.get("ready") is not None:
                 # it is held until its outcome may be seen: a place that is free before would tell when the engine was done
-                told = sa.select(questions.c.started, questions.c.estimate).where(questions.c.id == question)
-                asked = connection.execute(told).one()
-                due = self.grid.due(asked.started, estimate=asked.estimate, ready=values["ready"])
+                due = self.grid.due(held.started, estimate=held.estimate, ready=values["ready"])
                 connection.execute(claims.update().where(claims.c.question == question).values(lease=due))
             return self._step(connection, question, "running", state, **values)
 
@@ -184,12 +233,8 @@ class Claims:
 
     def before(self, row: Mapping[str, Any]) -> list[Row]:
         """The person's questions of the same price for the same purpose that began before this one and cannot be seen yet."""
-        same = [questions.c[name] == row[name] for name in ("person", "dataset", "purpose", "epsilon")]
-        begun = questions.c.started
-        first = sa.or_(begun < row["started"], sa.and_(begun == row["started"], questions.c.id < row["id"]))
-        with self.database.read() as connection:
-            found = connection.execute(sa.select(questions).where(_under_way(self.clock()), *same, first)).mappings()
-            return [dict(one) for one in found]
+        known = {name: row[name] for name in (*_SAME, "started", "id")}
+        return self.database.rows(_BEFORE, {"now": self.clock(), **known})
 
     def decide(self, question: str, state: str, **values: Any) -> bool:
         """The officer's step: from waiting to quoted, or to declined."""
@@ -235,10 +280,9 @@ class Claims:
         return False
 
     def _step(self, connection: Connection, question: str, before: str, state: str, **values: Any) -> bool:
-        if state not in STEPS[before]:
-            raise ServiceError(code="unavailable")
+        values["state"] = _after(before, state)
         there = sa.and_(questions.c.id == question, questions.c.state == before)
-        return bool(connection.execute(questions.update().where(there).values(state=state, **values)).rowcount)
+        return bool(connection.execute(questions.update().where(there).values(**values)).rowcount)
 
 
 @lru_cache(maxsize=1)
@@ -252,16 +296,17 @@ def _machine() -> str:
     return hashlib.sha256(known.encode()).hexdigest()[:16]
 
 
-def _under_way(now: float) -> sa.ColumnElement[bool]:
-    """Questions whose outcome cannot be seen yet, whether there is one or not."""
-    hidden = sa.select(claims.c.question).where(claims.c.lease > now)
-    return sa.or_(questions.c.state.in_(("quoted", "running")), questions.c.id.in_(hidden))
+def _after(before: str, state: str) -> str:
+    """The state, where it may follow."""
+    if state not in STEPS[before]:
+        raise ServiceError(code="unavailable")
+    return state
 
 
 def _by_key(connection: Connection, person: str, key: str) -> Row | None:
-    return _first(connection, sa.and_(questions.c.person == person, questions.c.key == key))
+    found = connection.execute(_BY_KEY, {"person": person, "key": key}).mappings()
+    return _only([dict(row) for row in found])
 
 
-def _first(connection: Connection, where: Any) -> Row | None:
-    row = connection.execute(sa.select(questions).where(where)).mappings().first()
-    return None if row is None else dict(row)
+def _only(rows: list[Row]) -> Row | None:
+    return rows[0] if rows else None

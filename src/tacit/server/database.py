@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -35,6 +34,9 @@ _ID = sa.String(64)
 WAIT = 30
 #: The clock of a database server is compared with this machine's so often, in seconds.
 COMPARE = 60.0
+#: So many connections to look with are kept for the next who look.
+READERS = 8
+Query = sa.Select[Any]
 
 
 def _text(name: str, **options: Any) -> sa.Column[str]:
@@ -114,9 +116,8 @@ class Database:
             _META.create_all(connection)
             for index in claims.indexes:  # tables that were there before may lack it
                 index.create(connection, checkfirst=True)
-        self._reader: sqlite3.Connection | None = None
-        self._reading = threading.Lock()
-        self._texts: dict[sa.Select[Any], str] = {}
+        self._readers: list[sqlite3.Connection] = []
+        self._texts: dict[Query, str] = {}
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -124,24 +125,50 @@ class Database:
         with self._answering(), self.engine.connect() as connection:
             yield connection
 
-    def at_once(self, query: sa.Select[Any], values: Mapping[str, Any]) -> dict[str, Any] | None:
+    def at_once(self, query: Query, values: Mapping[str, Any]) -> dict[str, Any] | None:
         """The first row of a query, in some ten microseconds and without waiting for anyone: for what every request asks.
 
-        None also where it cannot be had so, from a server or a locked file; `read` decides then. `query` names its values by
-        `bindparam`, and is one that is asked again and again, because its text is kept.
+        None also where it cannot be had so, from a server or a locked file; `read` decides then.
+        """
+        found = self._quickly(query, values)
+        return found[0] if found else None
+
+    def rows(self, query: Query, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The rows of a query: as `at_once` where they can be had so, and else as `read` has them."""
+        found = self._quickly(query, values)
+        if found is not None:
+            return found
+        with self.read() as connection:
+            return [dict(row) for row in connection.execute(query, dict(values)).mappings()]
+
+    def _quickly(self, query: Query, values: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+        """The rows of a query by the driver itself; None where they cannot be had so.
+
+        `query` names its values by `bindparam`, and is one that is asked again and again, because its text is
+        kept. Whoever reads has a connection alone: the driver lets other threads run, and the loop must not wait
+        for one of them that waits to go on.
         """
         if not self.sqlite:
             return None
-        with self._reading, suppress(sqlite3.Error):
-            if self._reader is None:
-                self._reader = sqlite3.connect(self.engine.url.database or "", timeout=0, isolation_level=None, check_same_thread=False)
-                self._reader.row_factory = sqlite3.Row
+        reader: sqlite3.Connection | None = None
+        with suppress(IndexError):
+            reader = self._readers.pop()
+        found: list[dict[str, Any]] | None = None
+        with suppress(sqlite3.Error):
+            if reader is None:
+                path = self.engine.url.database or ""
+                reader = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+                reader.row_factory = sqlite3.Row
             text = self._texts.get(query)
             if text is None:
                 text = self._texts[query] = str(query.compile(dialect=_NAMED))
-            found = self._reader.execute(text, dict(values)).fetchone()
-            return None if found is None else dict(found)
-        return None
+            found = [dict(row) for row in reader.execute(text, dict(values))]
+        if reader is not None:
+            if found is not None and len(self._readers) < READERS:
+                self._readers.append(reader)
+            else:
+                reader.close()
+        return found
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -213,10 +240,8 @@ class Database:
 
     def close(self) -> None:
         """Give the connections back."""
-        with self._reading:
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
+        while self._readers:
+            self._readers.pop().close()
         self.engine.dispose()
 
 

@@ -42,6 +42,12 @@ LONGEST = 366
 MOST_TOKENS = 200
 _DAY = 86400.0
 _MINUTE = 60.0
+_STILL = (
+    sa.select(people.c.active, people.c.roles, people.c.datasets)
+    .add_columns(tokens.c.id.label("token"), tokens.c.revoked)
+    .join_from(people, tokens, tokens.c.id == sa.bindparam("token"), isouter=True)
+    .where(people.c.id == sa.bindparam("person"))
+)
 _TOKENS = (
     sa.select(tokens, people.c.name, people.c.roles, people.c.datasets.label("granted"), people.c.active)
     .join(people, people.c.id == tokens.c.person)
@@ -138,16 +144,13 @@ class Register:
 
     def still(self, person: str, token: str, dataset: str) -> bool:
         """Whether someone who asked may still ask: they are here, the data set is theirs, and the token that asked was not revoked."""
-        found = self.find(person)
-        if found is None or not found.active or "analyst" not in found.roles:
+        found = self.database.rows(_STILL, {"person": person, "token": token})
+        if not found or not found[0]["active"] or "analyst" not in json.loads(found[0]["roles"]):
             return False
-        if found.datasets is not None and dataset not in found.datasets:
+        granted = _set(found[0]["datasets"])
+        if granted is not None and dataset not in granted:
             return False
-        if not token:
-            return True
-        with self.database.read() as connection:
-            row = connection.execute(sa.select(tokens.c.revoked).where(tokens.c.id == token)).first()
-        return row is not None and row.revoked is None
+        return not token or (found[0]["token"] is not None and found[0]["revoked"] is None)
 
     def all(self) -> list[Person]:
         """Everyone, by name."""

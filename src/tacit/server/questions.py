@@ -160,7 +160,9 @@ class Questions:
                 "estimate": self.configuration.grid.estimates.get(request.dataset, 0.0),
             }  # fmt: skip
             limits = self.configuration.limits
-            known, _ = self.claims.file(values, daily=caller.epsilon_a_day, waiting=limits.waiting, each=limits.waiting_each)
+            known = self.worker.file(
+                values, daily=caller.epsilon_a_day, waiting=limits.waiting, each=limits.waiting_each
+            )
         if known["state"] == "quoted":
             # also one that was filed before: whoever filed it may be gone, and a claim has one owner
             self.worker.submit(known["id"])

@@ -11,17 +11,20 @@ taken up when the outcome of that may be seen, so that its price does not tell w
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from fractions import Fraction
 from typing import Any
 
 from tacit.accounting import Refusal
 from tacit.ledger import KeyKnown, LedgerBusy, LedgerUnwritable
-from tacit.server.claims import Claims
+from tacit.server.claims import Claims, Row
+from tacit.server.database import new_id
 from tacit.server.datasets import Dataset
 from tacit.server.errors import ServiceError, of_refusal
 from tacit.server.purposes import Purposes
@@ -46,41 +49,77 @@ class Worker:
         self._turns, self._mine = threading.Semaphore(threads), threading.local()
         for dataset in datasets.values():
             dataset.outside = self._outside
-        self._held: dict[str, Future[None]] = {}
+        self._held: set[str] = set()
+        self._statements: dict[str, str] = {}  # digests of the statements of questions that were compared
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep, name="tacit-sweeper", daemon=True)
         self._sweeper.start()
 
+    def file(
+        self, values: Mapping[str, Any], *, daily: Fraction | None = None, waiting: int = 10**9, each: int = 10**9
+    ) -> Row:
+        """File a question, or find the one that has its key; the limits are those of `Claims.file`.
+
+        A new one that waits for nobody is claimed by this worker in the same transaction, and answered soon.
+        """
+        question = new_id()
+        # held before it is filed: its sweeper takes up what this worker has claimed and does not work on
+        mine = values["state"] == "quoted" and self._hold(question)
+        new = False
+        try:
+            row, new = self.claims.file({"id": question, **values}, daily=daily, waiting=waiting, each=each, mine=mine)
+        finally:
+            if mine and not new:
+                self._let_go(question)
+        if mine and new:
+            self._begin(question, row)
+        return row
+
     def submit(self, question: str) -> None:
         """Answer a question soon."""
+        if self._hold(question):
+            self._begin(question)
+
+    def _hold(self, question: str) -> bool:
+        """Whether this worker has a question from now on, which nobody else in this process had."""
         with self._lock:
             if self._stop.is_set() or question in self._held:
-                return
-            future = self._pool.submit(self._answer, question)
-            self._held[question] = future
-        future.add_done_callback(lambda _: self._let_go(question))
+                return False
+            self._held.add(question)
+            return True
+
+    def _begin(self, question: str, row: Row | None = None) -> None:
+        """Answer a question that is held; `row` is there where it was filed as a claim of this worker."""
+        with self._lock:
+            future = None if self._stop.is_set() else self._pool.submit(self._answer, question, row)
+        if future is None:
+            self._let_go(question)
+        else:
+            future.add_done_callback(lambda _: self._let_go(question))
 
     def _let_go(self, question: str) -> None:
         with self._lock:
-            self._held.pop(question, None)
+            self._held.discard(question)
 
     def close(self) -> None:
         """Finish what is under way, and take nothing more."""
-        self._stop.set()
+        with self._lock:
+            self._stop.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._sweeper.join(timeout=5)
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
-    def _answer(self, question: str) -> None:
+    def _answer(self, question: str, filed: Row | None = None) -> None:
         try:
-            if not self._after_its_like(question):
+            row = self.claims.row(question) if filed is None else filed
+            if row is None or not self._after_its_like(row):
                 return
             with self._turn():
-                generation = self.claims.take(question)
+                generation = self.claims.take(question) if filed is None else self.claims.held(question)
                 if generation is not None:
-                    self._draw(question, generation)
+                    self._draw(row, generation)
         except Exception:
             # the reason may depend on the data; what was booked under the key decides what comes of the question
             LOG.error("a question could not be answered; the book decides what becomes of it")
@@ -109,36 +148,37 @@ class Worker:
             self._turns.acquire()
             self._mine.turn = True
 
-    def _after_its_like(self, question: str) -> bool:
+    def _after_its_like(self, row: Row) -> bool:
         """Wait until no equal question of the same account is under way; False where the worker is closed before."""
-        row = self.claims.row(question)
-        while row is not None:
-            alike = [one for one in self.claims.before(row) if self._alike(one, row)]
-            if not alike:
-                return True
+        while alike := [one for one in self.claims.before(row) if self._alike(one, row)]:
             until = min(map(self.claims.next_time, alike))
             if self._stop.wait(max(0.001, until - self.claims.clock())):
                 return False
-        return False
+        return True
 
-    def _alike(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    def _alike(self, one: Row, other: Row) -> bool:
         """Whether two questions of one account have the same statement; their price is the same already."""
-        dataset, purpose = self.datasets.get(one["dataset"]), self.purposes.find(one["purpose"])
-        if dataset is None or purpose is None:
-            return False
-        session, texts = dataset.session(purpose, one["person"]), []
-        try:
-            for row in (one, other):
-                request = Ask.model_validate_json(row["request"])
-                texts.append(session.desk.text_of(session.plan(request.sql, **request.options())))
-        except Refusal:
-            return False
-        return texts[0] == texts[1]
+        if one["body"] == other["body"]:
+            return True
+        first = self._statement(one)
+        return first is not None and first == self._statement(other)
 
-    def _draw(self, question: str, generation: int) -> None:
-        row = self.claims.row(question)
-        if row is None:
-            return
+    def _statement(self, row: Row) -> str | None:
+        """A digest of a question's statement, kept because it is compared with many; None where it has none."""
+        found = self._statements.get(row["id"])
+        dataset, purpose = self.datasets.get(row["dataset"]), self.purposes.find(row["purpose"])
+        if found is not None or dataset is None or purpose is None:
+            return found
+        session, request = dataset.session(purpose, row["person"]), Ask.model_validate_json(row["request"])
+        with suppress(Refusal):
+            text = session.desk.text_of(session.plan(request.sql, **request.options()))
+            found = hashlib.sha256(text.encode()).hexdigest()
+            if len(self._statements) > 10_000:
+                self._statements.clear()
+            self._statements[row["id"]] = found
+        return found
+
+    def _draw(self, row: Row, generation: int) -> None:
         state, values = "lost", dict[str, Any]()
         try:
             request = Ask.model_validate_json(row["request"])
@@ -146,11 +186,10 @@ class Worker:
             if purpose is None or dataset is None:
                 raise ServiceError(code="purpose-ended")
             # between the price and the draw days may pass, while an officer thinks; what was booked is handed out all the same
-            if dataset.account_of(purpose, row["person"]).booked(row["key"]) is None:
-                if purpose.ended():
-                    raise ServiceError(code="purpose-ended")
-                if not self.still(row["person"], row["token"], row["dataset"]):
-                    raise ServiceError(code="access-ended")
+            ended = purpose.ended()
+            allowed = not ended and self.still(row["person"], row["token"], row["dataset"])
+            if not allowed and dataset.account_of(purpose, row["person"]).booked(row["key"]) is None:
+                raise ServiceError(code="purpose-ended") if ended else ServiceError(code="access-ended")
             self.refresh(dataset, purpose.id)
             session = dataset.session(purpose, row["person"])
             answer = session.sql(request.sql, purpose=purpose.id, key=row["key"], body=row["body"], **request.options())
@@ -169,7 +208,7 @@ class Worker:
                 state, values = "refused", {"detail": json.dumps({"code": found.code, "message": found.message})}
         # one that is taken up again is not ready: an equal one that waits for it looks at the next time of the grid
         ready = None if state == "quoted" else self.claims.clock()
-        self.claims.end(question, generation, state, ready=ready, **values)
+        self.claims.end(row["id"], generation, state, ready=ready, **values)
 
     # --- what others left ---------------------------------------------------------------------------------------------
 

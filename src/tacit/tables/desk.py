@@ -46,6 +46,10 @@ from tacit.tables.sql import parse
 from tacit.tables.statement import needs_salt, salt_marked
 from tacit.tables.unit import Unit
 
+#: How much is remembered. A question that is read and planned takes three places, of some 30 KB together; its
+#: statement, as it is sent and as the engine has it, takes some 350 KB. So plans are kept of more questions than
+#: are under way at once as a rule, each planned once for its price and its draw, and statements of few.
+PLANS, STATEMENTS = 1024, 48
 Found = TypeVar("Found")
 Planned = TypeVar("Planned")
 
@@ -66,7 +70,8 @@ class Desk:
     confidence: float = 0.95
     loss: bool = True
     epoch: str = ""
-    _memory: Recall = field(default_factory=lambda: Recall(192), repr=False, compare=False)
+    _memory: Recall = field(default_factory=lambda: Recall(PLANS), repr=False, compare=False)
+    _sent: Recall = field(default_factory=lambda: Recall(STATEMENTS), repr=False, compare=False)
 
     @staticmethod
     def of(
@@ -177,7 +182,8 @@ class Desk:
 
     def _statement(self, plan: Plan) -> tuple[exp.Select, str]:
         """The statement with a salt of its own, and its text; the same again where the engine itself draws."""
-        sent = self.recalled("statement", (plan, self.engine), lambda: _Sent())
+        held = (plan, self.engine)
+        sent = self._sent.get((id(plan), id(self.engine)), lambda: (held, _Sent()))[1]
         if sent.statement is not None:
             return sent.statement, sent.text
         found = plan.statement(self.engine, noise.uniform_integers(2**60))

@@ -1,0 +1,126 @@
+"""What a question takes: one plan, one statement, and four transactions that write, however many are under way. Counted, not timed.
+
+The numbers before each of these was mended: two plans for a question beside seventy others, a statement for each pair of questions
+of one price, six transactions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.server.house import House
+from tests.server.test_beside import reserves, running, until
+
+from tacit.ledger import Ledger
+from tacit.server.database import Database
+from tacit.tables import Desk
+from tacit.tables import desk as desk_module
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> list[int]:
+    """How often a function is called from now on: one element for each call."""
+    calls, real = list[int](), getattr(where, name)
+
+    def counting(*given: Any, **named: Any) -> Any:
+        calls.append(1)
+        return real(*given, **named)
+
+    monkeypatch.setattr(where, name, counting)
+    return calls
+
+
+def transactions(monkeypatch: pytest.MonkeyPatch, house: House) -> Counter[str]:
+    """Which of the two, the service's tables and the book, writes how often from now on."""
+    found, store = Counter[str](), type(house.service.ledger.store)
+    for where, name in ((Database, "tables"), (store, "book")):
+        real: Callable[..., Any] = where.write
+
+        def counting(self: Any, *given: Any, name: str = name, real: Callable[..., Any] = real, **named: Any) -> Any:
+            found[name] += 1
+            return real(self, *given, **named)
+
+        monkeypatch.setattr(where, "write", counting)
+    return found
+
+
+def test_a_question_takes_four_transactions(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Filed and claimed, reserved, committed, ended. Its token, its key and who may still ask are only read."""
+    assert own_house.ask("ann", "the-first-question").json()["state"] == "answered"
+    written = transactions(monkeypatch, own_house)
+    assert own_house.ask("ann", "the-second-question", epsilon="0.2").json()["state"] == "answered"
+    assert written == {"tables": 2, "book": 2}
+
+
+def test_the_book_is_asked_about_the_key_of_one_who_may_ask_no_more(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was booked is handed out; what was not is refused, and nothing is booked."""
+    service = own_house.service
+    assert own_house.ask("ann", "while-she-might").json()["state"] == "answered"
+    before = reserves(own_house)
+    service.worker.still = lambda person, token, dataset: False
+    written = transactions(monkeypatch, own_house)
+    view = own_house.ask("ann", "of-one-who-may-not", epsilon="0.2").json()
+    assert view["state"] == "refused" and reserves(own_house) == before and written["book"] == 1
+
+
+def test_seventy_questions_under_way_are_planned_once_each(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker draws by the plan that told the price; it was forgotten by then where more than some sixty were under way."""
+    planned = counted(monkeypatch, desk_module.plans, "prepare")
+    before, many = reserves(own_house), 70
+    with running(own_house, 0):
+        for _ in range(2):
+            own_house.service.worker._turns.acquire()  # nobody books until all are filed
+        for turn in range(many):
+            sql = f"SELECT COUNT(*) AS n FROM visits WHERE age > {turn}"
+            assert own_house.ask("ben", f"one-of-seventy-{turn}", wait=0, sql=sql, epsilon=f"0.0001{turn:02d}").status_code == 202
+        assert len(planned) == many
+        for _ in range(2):
+            own_house.service.worker._turns.release()
+        assert until(lambda: reserves(own_house) == before + many)
+    assert len(planned) == many
+
+
+def test_questions_of_one_price_are_compared_by_one_statement_each(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = counted(monkeypatch, Desk, "text_of")
+    before, many = reserves(own_house), 8
+    with running(own_house, 0):
+        for turn in range(many):
+            sql = f"SELECT COUNT(*) AS n FROM visits WHERE age > {turn}"
+            assert own_house.ask("ben", f"of-one-price-{turn}", wait=0, sql=sql, epsilon="0.001").status_code == 202
+        assert until(lambda: reserves(own_house) == before + many)
+    assert len(written) <= 2 * many, "one to compare, and one of the session, which tells the book what was asked"
+
+
+def test_what_is_kept_of_a_statement_is_its_own_questions(own_house: House) -> None:
+    """Two people, two purposes, one text: each question has a digest under its own name, and nobody's is found under another's."""
+    worker = own_house.service.worker
+    asked = [("ann", "bed-planning"), ("ben", "bed-planning"), ("ann", "cost-report")]
+    rows = []
+    for person, purpose in asked:
+        view = own_house.ask(person, f"of-{person}-{purpose}", purpose=purpose).json()
+        row = own_house.service.claims.row(view["id"])
+        assert row is not None and worker._statement(row) is not None
+        rows.append(row)
+    assert set(worker._statements) == {row["id"] for row in rows}
+    assert own_house.service.claims.before(rows[1]) == [], "another person's question is never compared"
+
+
+def test_a_worker_that_is_closed_files_and_claims_nothing(own_house: House) -> None:
+    """The question waits for whoever comes next, in this process or another."""
+    service = own_house.service
+    service.worker.close()
+    view = own_house.ask("ann", "after-the-end-of-it", wait=0).json()
+    row = service.claims.row(view["id"])
+    assert row is not None and row["state"] == "quoted" and service.claims.held(view["id"]) is None
+    assert not service.worker._held and isinstance(service.ledger, Ledger)
+
+
+def test_one_that_another_worker_took_over_is_not_drawn_here(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that slept beyond its lease finds that it has the question no more, before it reserves anything."""
+    service, before = own_house.service, reserves(own_house)
+    monkeypatch.setattr(service.claims, "held", lambda question: None)
+    monkeypatch.setattr(service.worker, "_draw", lambda *given: pytest.fail("drawn"))
+    own_house.ask("ann", "taken-by-another-one", wait=0)
+    assert until(lambda: not service.worker._held) and reserves(own_house) == before
