@@ -109,3 +109,22 @@ def test_a_token_or_session_that_ended_is_known_at_once(own_house: House, house_
         register.clock = clock
     for nothing in ("", "x", "tacit_" + "0" * 60, "'; DROP TABLE service_people; --"):
         assert register.at_once(token=nothing) is None and register.at_once(session=nothing) is None
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_who_may_still_ask_is_asked_each_time(own_house: House, monkeypatch: pytest.MonkeyPatch, quick: bool) -> None:
+    """A question was filed under a token of a person; nothing of them is remembered until it is drawn."""
+    register = own_house.service.register
+    monkeypatch.setattr(register.database, "sqlite", quick)  # a server is asked in the ordinary way
+    token, other = register.issue("ann", role="analyst"), register.issue("ben", role="analyst")
+    assert register.still("ann", token.id, "visits") and register.still("ann", "", "visits")
+    assert not register.still("ann", "no-such-token", "visits") and not register.still("nobody", token.id, "visits")
+    assert not register.still("ann", token.id, "another") and not register.still("olga", "", "visits")
+    register.revoke_token(token.id)
+    assert not register.still("ann", token.id, "visits") and register.still("ann", "", "visits")
+    register.add("ben", roles=["curator"], datasets=["visits"])
+    assert not register.still("ben", other.id, "visits")
+    register.add("ben", roles=["analyst"], datasets=None)
+    assert register.still("ben", other.id, "another"), "all data sets"
+    register.add("ben", roles=["analyst"], datasets=[])
+    assert not register.still("ben", other.id, "visits")
