@@ -27,13 +27,13 @@ def database(tmp_path: Path) -> Iterator[Database]:
     found.close()
 
 
-def asked(key: str = "k", **changed: Any) -> dict[str, Any]:
+def values(key: str = "k", **changed: Any) -> dict[str, Any]:
     return {"person": "ann", "token": "t", "key": key, "body": "b", "request": "{}", "dataset": "visits", "purpose": "p",
             "state": "quoted", "epsilon": "1/10", "price": "{}", "estimate": 0.0, **changed}  # fmt: skip
 
 
 def filed(claims: Claims, key: str = "k", **changed: Any) -> str:
-    row, new = claims.file(asked(key, **changed))
+    row, new = claims.file(values(key, **changed))
     assert new
     return str(row["id"])
 
@@ -62,12 +62,12 @@ def test_a_question_is_a_claim_of_its_worker_in_the_transaction_that_files_it(
     clock, begun, real = [1000.0], list[int](), database.write
     monkeypatch.setattr(database, "write", lambda: begun.append(1) or real())
     first, second = (Claims(database, lease=10, clock=lambda: clock[0]) for _ in range(2))
-    row, new = first.file(asked("k"), mine=True)
+    row, new = first.file(values("k"), mine=True)
     question = str(row["id"])
     assert new and len(begun) == 1 and row == first.row(question) and row["state"] == "running"
     assert first.held(question) == 1 and second.held(question) is None and second.take(question) is None
     # the same key is the same question, whoever sends it, and claims nothing
-    again, new = second.file(asked("k"), mine=True)
+    again, new = second.file(values("k"), mine=True)
     assert not new and again == row and first.held(question) == 1
     with database.read() as connection:
         assert connection.execute(sa.select(sa.func.count()).select_from(claims)).scalar_one() == 1
@@ -81,7 +81,7 @@ def test_a_question_is_a_claim_of_its_worker_in_the_transaction_that_files_it(
 def test_one_that_waits_for_the_officer_is_no_claim(database: Database) -> None:
     mine = Claims(database)
     with pytest.raises(ServiceError):
-        mine.file(asked("k", state="waiting"), mine=True)
+        mine.file(values("k", state="waiting"), mine=True)
     assert mine.find("ann", "k") is None, "nothing was filed"
 
 
@@ -92,7 +92,7 @@ def test_which_questions_are_under_way_and_which_were_before(database: Database)
     rows, leases = list[dict[str, Any]](), dict[str, float]()
     for number in range(120):
         clock[0] = 1000.0 + number // 3  # three of each time, which their names put in an order
-        row, _ = mine.file(asked(f"k{number}", person=pick.choice(["ann", "ben"]), epsilon=pick.choice(["1/10", "1/5"]),
+        row, _ = mine.file(values(f"k{number}", person=pick.choice(["ann", "ben"]), epsilon=pick.choice(["1/10", "1/5"]),
                                   purpose=pick.choice(["p", "q"])))  # fmt: skip
         state = pick.choice([*STEPS])
         with database.write() as connection:
@@ -109,9 +109,9 @@ def test_which_questions_are_under_way_and_which_were_before(database: Database)
         first = {r["id"] for r in same if r["id"] in under_way and (r["started"], r["id"]) < (row["started"], row["id"])}
         assert {found["id"] for found in mine.before(row)} == first
     with pytest.raises(ServiceError) as told:
-        mine.file(asked("one-more"), waiting=len(under_way))
+        mine.file(values("one-more"), waiting=len(under_way))
     assert told.value.facts["waiting"] == len(under_way)
-    assert mine.file(asked("one-more"), waiting=len(under_way) + 1)[1]
+    assert mine.file(values("one-more"), waiting=len(under_way) + 1)[1]
 
 
 def test_a_question_whose_worker_died_before_it_claimed_it_is_found(database: Database) -> None:
@@ -163,22 +163,22 @@ def test_one_person_does_not_take_all_places(database: Database) -> None:
     """Who asks without waiting for answers is refused before others are."""
     claims = Claims(database)
     for number in range(3):
-        claims.file(asked(key=f"of-ann-{number}"), waiting=10, each=3)
+        claims.file(values(key=f"of-ann-{number}"), waiting=10, each=3)
     with pytest.raises(ServiceError) as refusal:
-        claims.file(asked(key="one-too-many"), waiting=10, each=3)
+        claims.file(values(key="one-too-many"), waiting=10, each=3)
     assert refusal.value.code == "queue-full" and refusal.value.facts["waiting"] == 3
-    assert claims.file(asked(key="of-ann-0"), waiting=10, each=3)[1] is False, "what is there under its key is no new one"
-    assert claims.file(asked("of-ben", person="ben"), waiting=10, each=3)[1]
+    assert claims.file(values(key="of-ann-0"), waiting=10, each=3)[1] is False, "what is there under its key is no new one"
+    assert claims.file(values("of-ben", person="ben"), waiting=10, each=3)[1]
     for number in range(3):
-        assert claims.file(asked(f"for-the-officer-{number}", person="eve", state="waiting"), waiting=5, each=3)[1]
+        assert claims.file(values(f"for-the-officer-{number}", person="eve", state="waiting"), waiting=5, each=3)[1]
     with pytest.raises(ServiceError):
-        claims.file(asked("one-more-for-the-officer", person="eve", state="waiting"), waiting=5, each=3)
+        claims.file(values("one-more-for-the-officer", person="eve", state="waiting"), waiting=5, each=3)
     row = claims.find("ann", "of-ann-0")
     assert row is not None
     generation = claims.take(row["id"])
     assert generation is not None
     claims.end(row["id"], generation, "stored", ready=claims.clock())
-    assert claims.file(asked(key="room-again"), waiting=10, each=3)[1]
+    assert claims.file(values(key="room-again"), waiting=10, each=3)[1]
 
 
 def test_the_earlier_of_two_questions_is_the_one_that_is_filed_first(database: Database) -> None:
@@ -188,7 +188,7 @@ def test_the_earlier_of_two_questions_is_the_one_that_is_filed_first(database: D
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(Claims(database).file(asked(key="it-waits"))[0]))
+    thread = threading.Thread(target=lambda: found.append(Claims(database).file(values(key="it-waits"))[0]))
     thread.start()
     time.sleep(0.3)
     freed = time.time()

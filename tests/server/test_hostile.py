@@ -368,6 +368,8 @@ def test_a_slow_body_and_a_bomb_cost_little(house_in: Callable[..., House], tmp_
                 told, _ = spoken(port, [head + packing + packed])
                 assert b" 400 " in told and b"/problems/not-json" in told, "a packed body is bytes that are no JSON"
                 assert time.process_time() - began < 1
+            large = [head + b"content-length: 3000000\r\n\r\n", *[b" " * 100_000] * 30]
+            assert b" 413 " in spoken(port, large)[0], "the refusal of a large body can be read"
             lies = head + b"content-length: 10\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/me HTTP/1.1\r\n\r\n"
             assert spoken(port, [lies])[0].count(b"HTTP/1.1 200") == 0, "one request is not read as two"
             split = b"GET /v1/me HTTP/1.1\r\nhost: x\r\nauthorization: Bearer x\r\n set-cookie: a=b\r\n\r\n"

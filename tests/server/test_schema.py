@@ -1,11 +1,14 @@
-"""The whole API under every role with generated requests: no answer of status 500, problem documents only, nothing undeclared."""
+"""The whole API under every role with generated requests: no answer of status 500, problem documents only, nothing undeclared,
+and of a row of canaries nothing in a response, a database or a log."""
 
 from __future__ import annotations
 
+import logging
 import re
+import shutil
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from tests.server import test_beacons
 from tests.server.house import House
+from tests.server.test_leaks import dump, leaks, planted, text_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -51,6 +55,7 @@ def hammered(house: House, person: str, examples: int, until: float, beacon: str
             except (UnicodeError, ValueError, TypeError):
                 return  # the client itself cannot send this
             assert answer.status_code != 500, (kwargs["method"], kwargs["url"])
+            assert not leaks(text_of(answer)), (kwargs["method"], kwargs["url"])
             if beacon and answer.status_code >= 400 and "/v1/beacons/" in kwargs["url"]:
                 document = answer.json()
                 assert document["error"]["errorCode"] == answer.status_code and document["meta"]["apiVersion"]
@@ -65,9 +70,23 @@ def hammered(house: House, person: str, examples: int, until: float, beacon: str
     return sent
 
 
+@pytest.fixture
+def canary_house(
+    house_in: Callable[..., House], hospital: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> Iterator[House]:
+    """A service whose data has a row of canaries, which are in no database and no debug log afterwards either."""
+    caplog.set_level(logging.DEBUG)
+    shutil.copy(hospital / "visits.parquet", tmp_path / "visits.parquet")
+    planted(tmp_path)
+    found = house_in(tmp_path)
+    yield found
+    found.service.close()
+    assert not leaks(dump(tmp_path)) and not leaks(caplog.text)
+
+
 @pytest.mark.parametrize("person", ["ann", "cleo", "olga"])
-def test_generated_requests(own_house: House, person: str) -> None:
-    assert hammered(own_house, person, 3, time.monotonic() + 20) > 40
+def test_generated_requests(canary_house: House, person: str) -> None:
+    assert hammered(canary_house, person, 3, time.monotonic() + 20) > 40
 
 
 @pytest.fixture
@@ -94,8 +113,8 @@ def test_generated_requests_of_a_beacon_for_minutes(beacon_house: House, person:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("person", ["ann", "cleo", "olga"])
-def test_generated_requests_for_minutes(own_house: House, person: str) -> None:
+def test_generated_requests_for_minutes(canary_house: House, person: str) -> None:
     until, sent = time.monotonic() + 200, 0
     while time.monotonic() < until:
-        sent += hammered(own_house, person, 60, until)
+        sent += hammered(canary_house, person, 60, until)
     print(person, "requests:", sent)

@@ -59,24 +59,22 @@ _HELD = (
     .where(claims.c.question == sa.bindparam("question"))
     .with_for_update(of=claims)
 )
-
-
-def _open(*states: str) -> sa.Subquery:
-    """The names of questions in some states, and of those whose outcome cannot be seen yet: few, however many were asked before."""
-    there = sa.or_(*(questions.c.state == sa.literal_column(f"'{state}'") for state in states))
-    hidden = sa.select(claims.c.question).where(claims.c.lease > sa.bindparam("now"))
-    return sa.union(sa.select(questions.c.id).where(there), hidden).subquery()
-
-
-#: Questions whose outcome cannot be seen yet, whether there is one or not.
-_UNDER_WAY = _open("quoted", "running")
+#: Questions whose outcome cannot be seen yet, whether there is one or not: few, however many were asked before.
+_UNDER_WAY = sa.union(
+    sa.select(questions.c.id).where(
+        sa.or_(
+            questions.c.state == sa.literal_column("'quoted'"),
+            questions.c.state == sa.literal_column("'running'"),
+        )
+    ),
+    sa.select(claims.c.question).where(claims.c.lease > sa.bindparam("now")),
+).subquery()
 _HOW_MANY = sa.select(sa.func.count()).select_from(_UNDER_WAY)
-#: Of one person also those that wait for the officer, who reads them one by one.
-_OPEN = _open("quoted", "running", "waiting")
-_HOW_MANY_OWN = (
-    sa.select(sa.func.count())
-    .select_from(questions.join(_OPEN, _OPEN.c.id == questions.c.id))
-    .where(questions.c.person == sa.bindparam("person"))
+_THEIRS = sa.select(sa.func.count()).where(questions.c.person == sa.bindparam("person"))
+#: How many of one person's are under way, and how many wait for the officer.
+_OWN = sa.select(
+    _THEIRS.select_from(_UNDER_WAY.join(questions, questions.c.id == _UNDER_WAY.c.id)).scalar_subquery(),
+    _THEIRS.where(questions.c.state == sa.literal_column("'waiting'")).scalar_subquery(),
 )
 _SAME = ("person", "dataset", "purpose", "epsilon")
 #: Those among them that have a question's account and price, and came before it.
@@ -124,7 +122,6 @@ class Claims:
         `each` how many of one person. With `mine`, a quoted question is filed as a claim of this worker, of the
         first generation: what `take` would do in a second transaction.
         """
-        state = _after(values["state"], "running") if mine else values["state"]
         with self.database.write() as connection:
             if not self.database.sqlite:
                 # one question of a person after the other: two of one token must not both see the day's sum
@@ -133,18 +130,21 @@ class Claims:
                 connection.execute(lock, {"person": values["person"]})
             # here, so that of two equal questions the one that is seen first is the earlier one
             now = self.clock()
+            filed = {**_UNSAID, "id": new_id(), "asked": now, "started": now, **values}
+            if mine:
+                filed["state"] = _after(filed["state"], "running")
             row = _by_key(connection, values["person"], values["key"])
             if row is not None:
                 return row, False
             if daily is not None:
                 self._within(connection, values, daily, now)
-            under_way = {"now": now, "person": values["person"]}
-            if (own := connection.execute(_HOW_MANY_OWN, under_way).scalar_one()) >= each:
+            # those that wait for the officer too, who reads them one by one
+            theirs = connection.execute(_OWN, {"now": now, "person": values["person"]}).one()
+            if (own := sum(theirs)) >= each:
                 words = f"at most {each} questions of one person are under way or wait for approval at a time"
                 raise ServiceError(words, code="queue-full", waiting=own)
-            if (all_ := connection.execute(_HOW_MANY, {"now": now}).scalar_one()) >= waiting:
-                raise ServiceError(code="queue-full", waiting=all_)
-            filed = {**_UNSAID, "id": new_id(), "asked": now, "started": now, **values, "state": state}
+            if (under_way := connection.execute(_HOW_MANY, {"now": now}).scalar_one()) >= waiting:
+                raise ServiceError(code="queue-full", waiting=under_way)
             if self.database.sqlite:
                 connection.execute(questions.insert().values(**filed))
                 row = filed  # nobody else writes meanwhile

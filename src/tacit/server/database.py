@@ -214,7 +214,7 @@ class Database:
         return time.time() + self._ahead
 
     def _compare(self, connection: Connection) -> None:
-        if self.sqlite or time.monotonic() - self._compared < COMPARE:
+        if self.engine.dialect.name != "postgresql" or time.monotonic() - self._compared < COMPARE:
             return
         self._compared, found = time.monotonic(), list[tuple[float, float]]()
         for _ in range(3):

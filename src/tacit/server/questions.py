@@ -159,8 +159,10 @@ class Questions:
                 "price": json.dumps(price_record(session.desk.price(plan))),
                 "estimate": self.configuration.grid.estimates.get(request.dataset, 0.0),
             }  # fmt: skip
-            limits, daily = self.configuration.limits, caller.epsilon_a_day
-            known = self.worker.file(values, daily=daily, waiting=limits.waiting, each=limits.waiting_each)
+            limits = self.configuration.limits
+            known = self.worker.file(
+                values, daily=caller.epsilon_a_day, waiting=limits.waiting, each=limits.waiting_each
+            )
         if known["state"] == "quoted":
             # also one that was filed before: whoever filed it may be gone, and a claim has one owner
             self.worker.submit(known["id"])

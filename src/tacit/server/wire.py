@@ -40,7 +40,8 @@ class Prompt(Base):  # type: ignore[misc]
         if self._answering() or self.cycle is not before:
             self._calm()
             return
-        self._head += len(data)
+        # what is left of a body that was answered before its end is let pass, so that the answer is read
+        self._head += 0 if self.cycle is not None and self.cycle.more_body else len(data)
         if self._head > BYTES:
             self.transport.close()
         self._hurry()

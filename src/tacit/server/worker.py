@@ -68,8 +68,7 @@ class Worker:
         mine = values["state"] == "quoted" and self._hold(question)
         new = False
         try:
-            limits = {"waiting": waiting, "each": each}
-            row, new = self.claims.file({"id": question, **values}, daily=daily, mine=mine, **limits)
+            row, new = self.claims.file({"id": question, **values}, daily=daily, waiting=waiting, each=each, mine=mine)
         finally:
             if mine and not new:
                 self._let_go(question)
