@@ -7,7 +7,7 @@ with what `ARGUMENTS` says; one that is new and needs one fails until it is ther
 >>> [name for name in estimators() if name.startswith("Gradient")]
 ['GradientBoostingClassifier', 'GradientBoostingRegressor']
 >>> made("Ridge").event_.adjacency
-<Adjacency.ADD_REMOVE: 'add-remove'>
+Adjacency.ADD_REMOVE
 """
 
 from __future__ import annotations
