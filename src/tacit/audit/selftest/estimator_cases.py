@@ -40,9 +40,9 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "RandomForestRegressor": {"n_estimators": 2},
 }
 #: What the attack must reach, as a share of the price: half of what it reached with other seeds, rounded down to a hundredth. The two that
-#: are not here publish votes of few rounds, or ends of ranges, which one person hardly moves.
+#: are not here publish votes of few rounds, or ends of ranges, which one person hardly moves; sold too cheaply, they are caught as well.
 FLOORS: Mapping[str, float] = {
-    "CalibratedClassifier": 0.2,
+    "CalibratedClassifier": 0.32,
     "DecisionTreeClassifier": 0.11,
     "DecisionTreeRegressor": 0.07,
     "GaussianNB": 0.22,
@@ -69,7 +69,9 @@ NOBODY: Data = (np.zeros((0, 2)), np.zeros(0, dtype=np.int64))
 ONE: Data = (np.ones((1, 2)), np.ones(1, dtype=np.int64))
 PROBES = np.array([[0.0, 0.0], [0.5, 0.5], [1.0, 1.0]])
 #: What anyone may read of a fitted model beside its answers.
-PUBLISHED = ("coef_", "intercept_", "cluster_centers_", "components_", "mean_", "scale_", "data_min_", "data_max_", "theta_", "var_")
+PUBLISHED = (
+    "coef_", "intercept_", "cluster_centers_", "components_", "mean_", "scale_", "data_min_", "data_max_", "theta_", "var_", "table_",
+)  # fmt: skip
 
 
 def estimators() -> dict[str, type]:
