@@ -11,10 +11,8 @@ from tacit.audit.mechanisms.outputs import outcomes
 from tacit.audit.selftest.case import between
 from tacit.audit.selftest.estimator_cases import DELTA, FLOORS, NOBODY, ONE, cases, estimators, seen
 
-#: One of each way to fit: sums, choices and stages.
+#: Sums, choices, and sums with a penalty.
 FAST = ["GaussianNB", "DecisionTreeClassifier", "Ridge"]
-#: Not to be told apart by one person at any price that is tried: what they publish moves by less than the attack's samples show.
-QUIET: dict[str, str] = {}
 
 
 def caught(name: str, trials: int) -> bool:
@@ -30,7 +28,7 @@ def test_a_price_that_is_too_low_is_caught(name: str) -> None:
 
 @pytest.mark.slow
 def test_prices_that_are_too_low_are_caught() -> None:
-    assert {name for name in estimators() if not caught(name, 600)} == set(QUIET)
+    assert [name for name in estimators() if not caught(name, 300)] == []
 
 
 def test_a_fit_tells_no_more_than_its_price() -> None:
