@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from tacit.cli.app import app
 from tacit.release.job import Job, parse
 from tacit.release.rehearsal import Rehearsal, rehearse
+from tacit.release.rehearsed_cells import TOO_MANY
 
 TEXT = """
 version: 1
@@ -125,6 +126,14 @@ def test_levels_say_where_they_are_compared() -> None:
     changed = parse(TEXT.replace("source: visits, columns: [region, sex, nights]", levels))
     found = rehearse(changed, {"visits": visits()}, data="public", runs=1)
     assert list(found.left_out) == ["rows"] and "evaluate" in found.left_out["rows"]
+
+
+def test_more_figures_than_can_be_listed_are_not_compared() -> None:
+    """All boxes of 10,000 cells are 50 million: they are not even named."""
+    alone = "".join(line for line in TEXT.splitlines(keepends=True) if "synthesis" not in line and "marginals" not in line)
+    wide = parse(alone.replace("bounds: [0, 5]", "bounds: [0, 9999]"))
+    found = rehearse(wide, {"visits": visits().slice(0, 5)}, data="public", runs=1)
+    assert not found.lines and found.left_out == {"stays": TOO_MANY}
 
 
 def test_the_command_tells_them_and_json_has_no_nan(tmp_path: Path) -> None:

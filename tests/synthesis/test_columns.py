@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -75,3 +76,16 @@ def test_declarations_are_checked() -> None:
     ):
         with pytest.raises(ParameterError):
             wrong()
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        (), (datetime.date(2026, 1, 1),), (datetime.date(2026, 1, 2), datetime.date(2026, 1, 1)), ("2026-01-01", "2026-02-01"),
+        (datetime.datetime(2026, 1, 1), datetime.datetime(2026, 1, 2)),
+    ],
+)  # fmt: skip
+def test_edges_that_are_no_rising_dates_are_refused_when_they_are_written(edges: tuple[Any, ...]) -> None:
+    """They were found out after the payment."""
+    with pytest.raises(ParameterError, match="at least two dates, increasing"):
+        DateColumn("day", edges)

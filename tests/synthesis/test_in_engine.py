@@ -15,7 +15,18 @@ from tacit import workloads
 from tacit.accounting import Guarantee
 from tacit.errors import ParameterError
 from tacit.ledger import Budget, BudgetExceeded, Ledger, PriceError
-from tacit.synthesis import CategoryColumn, DateColumn, EnginePlan, NumberColumn, counted, engine_plan, from_session, synthesize
+from tacit.synthesis import (
+    CategoryColumn,
+    DateColumn,
+    EnginePlan,
+    Level,
+    NumberColumn,
+    counted,
+    engine_plan,
+    from_session,
+    synthesize,
+    synthesize_tables,
+)
 from tacit.synthesis.in_engine import counts_of
 from tacit.synthesis.synthesizer import capped
 from tacit.tables import Session, TableError, Unit
@@ -186,3 +197,36 @@ def test_one_account_pays_for_a_workload_in_rho_and_a_table_in_epsilon(tmp_path:
     assert made.sample().to_arrow().column_names == ["sex", "age"] and len(made.marginal("age", "sex")) == 33 * 3
     made.report(tmp_path / "synthetic.html")
     assert "<html" in (tmp_path / "synthetic.html").read_text() and float(session.left()["rho"]) == pytest.approx(0.98 - 0.016557, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("columns", "method"),
+    [
+        (["sex", NumberColumn.between("age", 0, 99, 8000), NumberColumn.between("cost", 0, 50, 8000)], "auto"),
+        (["sex", NumberColumn.between("age", 0, 99, 8000), NumberColumn.between("cost", 0, 50, 8000)], "histogram"),
+        (["sex", NumberColumn.between("age", 0, 99, 8000), NumberColumn.between("cost", 0, 50, 8000)], "aim"),
+    ],
+)
+def test_tables_that_do_not_fit_into_memory_are_refused_before_payment(tmp_path: Path, columns: list[Any], method: str) -> None:
+    """Two columns of 8,000 bins have 64 million pairs. It was found out after the payment, by running out of memory or by the method."""
+    session = opened(tmp_path, pa.table({"id": [1], "sex": ["f"], "age": [3], "cost": [1.0]}))
+    with pytest.raises(ParameterError, match="cells.*above the cap of"):
+        from_session(session, columns, epsilon=1, method=method)
+    assert session.left()["epsilon"] == 2
+    declared = [CategoryColumn("sex", ("f", "m")), *columns[1:]]
+    with pytest.raises(ParameterError, match="cells.*above the cap of"):
+        synthesize({"sex": ["f"], "age": [3], "cost": [1.0]}, declared, rho=1, method=method, account=session.account)
+    assert session.left()["epsilon"] == 2
+    assert from_session(session, columns[:2], epsilon=0.1).sample(1).num_rows == 1
+
+
+def test_levels_that_do_not_fit_into_memory_are_refused_before_payment() -> None:
+    wide = [NumberColumn.between(name, 0, 1, 8000) for name in ("a", "b")]
+    levels = [Level("people", [], key="id", rows_of="rows"), Level("rows", wide, of="people", by="id", most=2)]
+    with pytest.raises(ParameterError, match="above the cap of"):
+        synthesize_tables({"rows": {"id": [1], "a": [0.5], "b": [0.5]}}, levels, rho=1)
+
+
+def test_names_of_columns_are_for_sessions() -> None:
+    with pytest.raises(ParameterError, match="columns are declared, as 'sex' is not: CategoryColumn"):
+        synthesize({"sex": ["f"]}, ["sex"], rho=1)

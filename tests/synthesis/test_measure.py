@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 
 from tacit.accounting import Adjacency, Composed, Exponential, Gaussian, Guarantee, ParameterError, exact_rho, squared_mu
 from tacit.ledger import BudgetExceeded, price
 from tacit.noise import test_mode as seeded
+from tacit.synthesis import measure
 from tacit.synthesis.measure import Measuring, concentrated_budget, gaussian_budget
 
 RELATION = Adjacency.ADD_REMOVE
@@ -114,3 +118,13 @@ def test_a_table_is_counted_once_and_large_ones_are_not_kept(monkeypatch: pytest
     for clique in ((0,), (0,), (0, 1), (0, 1), (1,), (1,)):
         assert (steps.exact(clique) == 3).all()
     assert touched == [(0,), (0, 1), (0, 1), (1,)]
+
+
+@pytest.mark.parametrize(("sizes", "ways"), [((3, 4, 5), 1), ((3, 4, 5), 2), ((3, 4, 5, 7), 3), ((9,), 2), ((2, 2), 5)])
+def test_cells_of_all_tables_are_counted_without_listing_them(sizes: tuple[int, ...], ways: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = sum(math.prod(some) for k in range(1, ways + 1) for some in itertools.combinations(sizes, k))
+    monkeypatch.setattr(measure, "LOOKED_AT", listed)
+    measure.check_tables(sizes, ways)
+    monkeypatch.setattr(measure, "LOOKED_AT", listed - 1)
+    with pytest.raises(ParameterError, match=f"{listed:,} cells together"):
+        measure.check_tables(sizes, ways)

@@ -47,7 +47,7 @@ from tacit.release.job import Job
 from tacit.release.kinds.table import TablePlan, TableSpec, answered, described
 from tacit.release.page import dots, number, template
 from tacit.release.planning import plan
-from tacit.release.rehearsed_cells import CellErrors, compares, errors, why_not
+from tacit.release.rehearsed_cells import JOINED, CellErrors, compares, errors, why_not
 from tacit.release.sources import blank, desk_of, opened
 from tacit.tables import MARK, Engine, EngineError, Plan, Released, Source, TableError, Unit
 from tacit.tables.engines.duckdb import DuckDB
@@ -436,11 +436,13 @@ def rehearse(job: Job, tables: Mapping[str, pa.Table], *, data: str, runs: int =
     for output in plan(job, source).outputs:
         if not isinstance(output, TablePlan):
             why = why_not(output) if compares(output) else f"it is no table but {output.spec.kind}, so there are no groups to compare"
+            try:
+                compared = [] if why else list(errors(output, job, truth, samples, chance(job), runs, edition))
+            except (JobError, TableError, EngineError):
+                compared, why = [], JOINED
+            found.extend(line for one in compared for line in _of_cells(output.spec.name, one))
             if why:
                 left_out[output.spec.name] = why
-                continue
-            for one in errors(output, job, truth, samples, chance(job), runs, edition):
-                found.extend(_of_cells(output.spec.name, one))
             continue
         names, why = _figures(output)
         foretold[output.name] = described(output, None)["who_pays"]

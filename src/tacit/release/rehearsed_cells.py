@@ -45,11 +45,12 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class CellFigures:
-    """Figures that follow from counts in the cells of some columns: their name, what each is about, and how they follow."""
+    """Figures that follow from counts in the cells of some columns: their name, how many, what each is about, and how they follow."""
 
     title: str
     columns: tuple[str, ...]
-    groups: list[tuple[Any, ...]]
+    count: int
+    groups: Callable[[], list[tuple[Any, ...]]]  # made when they are compared: there may be millions
     answers: Callable[[Array], Array]
 
 
@@ -83,7 +84,7 @@ def why_not(output: OutputPlan) -> str:
     desk: Desk = kind.cells_of(_output(output)).desk
     if desk.unit.ends is not None and desk.unit.person is None:
         return AT_ENDS
-    return TOO_MANY if sum(len(one.groups) for one in figures) > MOST else ""
+    return TOO_MANY if sum(one.count for one in figures) > MOST else ""
 
 
 def errors(
@@ -110,7 +111,7 @@ def errors(
         guess = np.array([one.answers(counts[one.columns]).ravel() / share for counts in sampled], dtype=float)
         inside = np.where(np.isnan(wide), np.nan, np.abs(value - truth) <= wide)
         yield CellErrors(
-            one.title, one.groups, one.answers(people[one.columns]).ravel(), truth, (capped - truth).mean(axis=0),
+            one.title, one.groups(), one.answers(people[one.columns]).ravel(), truth, (capped - truth).mean(axis=0),
             (value - capped).mean(axis=0), _root(value - truth), inside.mean(axis=0), _root(guess - truth), _root(value - capped),
         )  # fmt: skip
 
@@ -170,4 +171,4 @@ def _people(
     return found
 
 
-__all__ = ["MOST", "CellErrors", "CellFigures", "compares", "errors", "why_not"]
+__all__ = ["JOINED", "MOST", "CellErrors", "CellFigures", "compares", "errors", "why_not"]

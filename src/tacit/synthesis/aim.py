@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tacit.synthesis.estimate import Model
 from tacit.synthesis.junction_tree import Clique, cells
-from tacit.synthesis.measure import Measuring
+from tacit.synthesis.measure import Measuring, check_tables
 from tacit.synthesis.score import distances, model_counts
 
 HALF_NORMAL = math.sqrt(2 / math.pi)  # the mean of |N(0, 1)|
@@ -62,6 +62,10 @@ class AIM:
     target: int | None = None
     weight: int = 3
     selects = True
+
+    def check(self, sizes: Sequence[int]) -> None:
+        """Refuse columns whose tables do not fit into memory, before anything is paid for."""
+        check_tables(sizes, self.degree)
 
     def fit(self, measuring: Measuring) -> Model:
         """Columns first, then rounds until the budget is spent."""

@@ -18,6 +18,7 @@ the columns. All steps are Gaussian, so the price is exact in mu.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy as np
 from tacit.accounting import Guarantee
 from tacit.synthesis.estimate import STEPS, Model, estimated_total
 from tacit.synthesis.independent import one_ways
-from tacit.synthesis.measure import Measuring
+from tacit.synthesis.measure import Measuring, check_tables
 from tacit.synthesis.oneshot import independent_pairs, measure_best, noisy_distances, target_weights
 from tacit.synthesis.score import model_counts
 
@@ -85,6 +86,10 @@ class Auto:
     weight: float = 3.0
     lost: float = LOST
     selects = False
+
+    def check(self, sizes: Sequence[int]) -> None:
+        """Refuse columns whose pairs do not fit into memory, before anything is paid for."""
+        check_tables(sizes, 2)
 
     def fit(self, measuring: Measuring) -> Model:
         """Columns, then rounds of scores, pairs and a fit."""

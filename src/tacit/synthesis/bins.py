@@ -104,6 +104,11 @@ class BoughtNumbers:
         if self.bounds is not None:
             NumberColumn.between(self.name, *self.bounds, 1)  # refuses what is out of order
 
+    @property
+    def most(self) -> int:
+        """The most cells that it can have."""
+        return self.bins + 1
+
     def _search(self, rho: float) -> Measurement:
         """Gaussian noise on the cells of `automatic_bounds`."""
         noise = gaussian(Fraction((1 + 1e-12) / math.sqrt(2 * rho)))
@@ -206,6 +211,11 @@ class BoughtDates:
         _ = self._days  # refuses what is out of order
 
     @property
+    def most(self) -> int:
+        """The most cells that it can have."""
+        return self.bins + 1
+
+    @property
     def _days(self) -> BoughtNumbers:
         ends = None if self.bounds is None else tuple(float(day.toordinal() - EPOCH) for day in self.bounds)
         return BoughtNumbers(self.name, ends, self.bins, whole=True)  # type: ignore[arg-type]
@@ -250,6 +260,11 @@ class BoughtCategories:
     """A column of categories whose list comes from the data: those that enough people have; the rest is "other"."""
 
     name: str
+
+    @property
+    def most(self) -> int:
+        """The cells that it surely has: how long the list will be is not known before it is bought."""
+        return 2
 
     def _rule(self, share: Guarantee, max_rows: int) -> Measurement:
         if not share.delta:

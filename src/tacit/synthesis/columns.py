@@ -14,6 +14,7 @@ bin; what is missing, not a number or of another type is missing, a cell of its 
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -209,6 +210,11 @@ class DateColumn:
 
     name: str
     edges: tuple[datetime.date, ...]
+
+    def __post_init__(self) -> None:
+        dates = all(isinstance(edge, datetime.date) and not isinstance(edge, datetime.datetime) for edge in self.edges)
+        if not dates or len(self.edges) < 2 or any(low >= high for low, high in itertools.pairwise(self.edges)):
+            raise ParameterError(f"the edges of {self.name} must be at least two dates, increasing, such as datetime.date(2026, 1, 1)")
 
     @property
     def days(self) -> NumberColumn:

@@ -34,7 +34,7 @@ from tacit.ledger import paying
 from tacit.synthesis.columns import CategoryColumn, Column, DateColumn, NumberColumn
 from tacit.synthesis.constraints import Constraint, Tables, possible
 from tacit.synthesis.junction_tree import Clique
-from tacit.synthesis.measure import Counts, Measuring, concentrated_budget, gaussian_budget
+from tacit.synthesis.measure import Counts, Measuring, check_sizes, concentrated_budget, gaussian_budget
 from tacit.synthesis.neural import IN_MEMORY, NEURAL
 from tacit.synthesis.synthesizer import Method, Synthesizer, aimed, method_named
 from tacit.tables import Brackets, Cut, Desk, EngineError, Session
@@ -107,6 +107,7 @@ def plan(
     names = [column.name for column in declared]
     if not names or len(set(names)) < len(names):
         raise ParameterError("declare at least one column, and each name once")
+    check_sizes(chosen, [column.size for column in declared])
     cut = Cut.of(desk, {column.name: engine_cells(column) for column in declared}, rows=rows, outside=True)
     budget, event = (concentrated_budget if chosen.selects else gaussian_budget)(spend)
     possible(declared, constraints)  # refuses rules that cannot be kept

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tacit.synthesis.estimate import Model
-from tacit.synthesis.measure import Measuring
+from tacit.synthesis.measure import Measuring, check_tables
 
 
 def shares(sizes: Sequence[int]) -> list[float]:
@@ -35,6 +35,10 @@ class Independent:
 
     steps: int = 200
     selects = False
+
+    def check(self, sizes: Sequence[int]) -> None:
+        """Refuse columns whose cells do not fit into memory, before anything is paid for."""
+        check_tables(sizes, 1)
 
     def fit(self, measuring: Measuring) -> Model:
         """Measure all columns with the whole budget."""

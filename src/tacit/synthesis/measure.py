@@ -94,6 +94,32 @@ def _no_pure(guarantee: Guarantee) -> None:
 
 #: The most cells of tables of counts that are kept: which ones follows from public sizes.
 KEPT = 2**22
+#: The most cells of all tables that a method looks at together. It holds them at once, some thirty bytes a cell.
+LOOKED_AT = 50_000_000
+
+
+def check_tables(sizes: Sequence[int], ways: int) -> None:
+    """Refuse columns whose tables of up to so many columns do not fit into memory, before anything is paid for.
+
+    >>> check_tables([100_000] * 4, 1)
+    >>> check_tables([100_000] * 4, 2)
+    Traceback (most recent call last):
+    tacit.errors.ParameterError: all tables of up to 2 of these columns have 60,000,400,000 cells together, above the cap of 50,000,000; ...
+    """
+    sums = [1]  # elementary symmetric sums: of all products of so many sizes
+    for size in sizes:
+        sums = [one + size * before for one, before in zip([*sums, 0], [0, *sums], strict=True)][: ways + 1]
+    needed = sum(sums[1:])
+    if needed > LOOKED_AT:
+        text = f"all tables of up to {ways} of these columns have {needed:,} cells together, above the cap of {LOOKED_AT:,}"
+        raise ParameterError(f"{text}; use fewer bins or columns, or the method independent")
+
+
+def check_sizes(method: object, sizes: Sequence[int]) -> None:
+    """Refuse columns of these sizes where the method says that it cannot hold their tables."""
+    check = getattr(method, "check", None)
+    if check is not None:
+        check(sizes)
 
 
 class Measuring:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tacit.synthesis.aim import affordable
 from tacit.synthesis.estimate import STEPS, Model
-from tacit.synthesis.measure import Measuring
+from tacit.synthesis.measure import Measuring, check_tables
 from tacit.synthesis.oneshot import GRANULES, independent_pairs
 from tacit.synthesis.score import distances
 
@@ -34,6 +35,10 @@ class MST:
     steps: int = STEPS
     enough: float = 0.0
     selects = True
+
+    def check(self, sizes: Sequence[int]) -> None:
+        """Refuse columns whose pairs do not fit into memory, before anything is paid for."""
+        check_tables(sizes, 2)
 
     def fit(self, measuring: Measuring) -> Model:
         """Measure columns, choose a tree, measure its pairs, fit."""

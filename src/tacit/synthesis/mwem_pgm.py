@@ -11,13 +11,14 @@ price chooses, half measures. Unlike `aim` its noise and number of rounds are fi
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tacit.synthesis.aim import HALF_NORMAL, SizeCheck, affordable, worst
 from tacit.synthesis.estimate import STEPS, Model
-from tacit.synthesis.measure import Measuring
+from tacit.synthesis.measure import Measuring, check_tables
 
 
 def round_price(budget: float, rounds: int) -> tuple[float, float]:
@@ -35,6 +36,10 @@ class MwemPgm:
     last_steps: int = STEPS
     enough: float = 0.8
     selects = True
+
+    def check(self, sizes: Sequence[int]) -> None:
+        """Refuse columns whose pairs do not fit into memory, before anything is paid for."""
+        check_tables(sizes, 2)
 
     def fit(self, measuring: Measuring) -> Model:
         """From the uniform start, so many rounds on all pairs; a single column is measured as it is."""

@@ -24,7 +24,7 @@ from tacit.synthesis.estimate import STEPS, Model, NoisyMarginal, estimated_tota
 from tacit.synthesis.independent import one_ways
 from tacit.synthesis.inference import axes_without
 from tacit.synthesis.junction_tree import Clique, cells
-from tacit.synthesis.measure import Measuring
+from tacit.synthesis.measure import Measuring, check_tables
 from tacit.synthesis.score import distances
 
 Floats = NDArray[np.float64]
@@ -44,6 +44,10 @@ class OneShot:
     target: int | None = None
     weight: float = 3.0
     selects = False
+
+    def check(self, sizes: Sequence[int]) -> None:
+        """Refuse columns whose pairs do not fit into memory, before anything is paid for."""
+        check_tables(sizes, 2)
 
     def fit(self, measuring: Measuring) -> Model:
         """Columns, scores of all pairs, the chosen pairs, one fit."""

@@ -31,7 +31,7 @@ from tacit.noise import uniform_integers
 from tacit.synthesis.aim import affordable
 from tacit.synthesis.estimate import STEPS, Model
 from tacit.synthesis.junction_tree import Clique, cells
-from tacit.synthesis.measure import Measuring
+from tacit.synthesis.measure import Measuring, check_tables
 
 MOVED = 2  # rows by which one row moves a score, at most
 
@@ -74,6 +74,10 @@ class PrivBayes:
     steps: int = STEPS
     enough: float = 0.65
     selects = True
+
+    def check(self, sizes: Sequence[int]) -> None:
+        """Refuse columns whose cells do not fit into memory, before anything is paid for."""
+        check_tables(sizes, 1)
 
     def fit(self, measuring: Measuring) -> Model:
         """Choose a network, measure its joint tables, fit."""

@@ -62,7 +62,7 @@ from tacit.synthesis.constraints import Constraint, possible
 from tacit.synthesis.direct import Direct
 from tacit.synthesis.estimate import Model, NoisyMarginal
 from tacit.synthesis.histogram import Histogram
-from tacit.synthesis.measure import Counts, Measuring
+from tacit.synthesis.measure import Counts, Measuring, check_sizes
 from tacit.synthesis.sample import counted, generator, sampled
 from tacit.synthesis.synthesizer import BINS, Method, Synthesizer, column_of, decoded, method_named, taken, values_of
 from tacit.synthesis.synthetic_rows import SyntheticRows
@@ -547,6 +547,8 @@ def synthesize_tables(
     budget, event = budget_beside(events, whole, chosen.selects)
     for level in tree.levels:
         possible([None if _is_bought(one) else one for one in level.columns], level.constraints)
+    if not bought:
+        check_levels(tree, {level.name: (*level.columns, *tree.counts(level)) for level in tree.levels}, chosen)
     parts = {level.name: _columns_of(tables, tree, level) for level in tree.levels}
     payment = paying(account, event, purpose=purpose, delta=whole.delta or None)
     with payment:
@@ -569,6 +571,12 @@ def synthesize_tables(
             ]  # fmt: skip
         found = fit_levels(tree, columns, _in_memory(tree, kept, cells), budget.split(tree.weights()), chosen)
     return SyntheticTables(tree, found, event, payment.private)
+
+
+def check_levels(tree: LevelTree, columns: Mapping[str, tuple[Column, ...]], method: Method) -> None:
+    """Refuse levels whose tables do not fit into memory, before anything is paid for."""
+    for level in tree.levels:
+        check_sizes(method, [one.size for one in (*columns[level.name], *(g.column for g in context(tree, level, columns)))])
 
 
 def method_for_levels(method: str | Method) -> Method:

@@ -48,6 +48,7 @@ from tacit.synthesis.relational import (
     LevelModel,
     LevelTree,
     SyntheticTables,
+    check_levels,
     context,
     fit_levels,
     method_for_levels,
@@ -122,6 +123,7 @@ def plan_tables(
         own_desk = Desk.of(desk.source, capped, desk.schema, dialect=desk.dialect, confidence=desk.confidence)
         cuts[level.name] = Cut.of(own_desk, cells, rows=rows.sql(dialect=desk.dialect), outside=True)
     budget, event = (concentrated_budget if chosen.selects else gaussian_budget)(spend)
+    check_levels(tree, columns, chosen)
     return LevelsPlan(tree, columns, cuts, chosen, budget, event)
 
 

@@ -47,7 +47,7 @@ from tacit.synthesis.estimate import Model, NoisyMarginal, merged
 from tacit.synthesis.histogram import Histogram
 from tacit.synthesis.independent import Independent
 from tacit.synthesis.inference import axes_without
-from tacit.synthesis.measure import Measuring
+from tacit.synthesis.measure import Measuring, check_sizes
 from tacit.synthesis.mst import MST
 from tacit.synthesis.mwem_pgm import MwemPgm
 from tacit.synthesis.neural import IN_MEMORY, NEURAL, Neural, PateGan
@@ -215,6 +215,12 @@ def synthesize(
             target=target, constraints=constraints, purpose=purpose,
         )  # fmt: skip
     declared: tuple[Column | Bought, ...] = tuple(columns)
+    for one in declared:
+        if isinstance(one, str):
+            raise ParameterError(
+                f"columns are declared, as {one!r} is not: CategoryColumn({one!r}, ...), NumberColumn({one!r}, ...), or "
+                f"BoughtNumbers({one!r}) and BoughtCategories({one!r}) for what is not known; a session knows its columns by name"
+            )
     names = [column.name for column in declared]
     if not names or len(set(names)) < len(names):
         raise ParameterError("declare at least one column, and each name once")
@@ -233,8 +239,8 @@ def synthesize(
     bought = [column for column in declared if isinstance(column, Bought)]
     shares = dict(zip((one.name for one in bought), shares_of(bought, whole, Fraction(BINS)), strict=True))
     budget, event = budget_beside([one.event(shares[one.name], most) for one in bought], whole, chosen.selects)
-    if isinstance(chosen, Direct | Histogram) and not bought:
-        chosen.check([column.size for column in declared if not isinstance(column, Bought)])
+    if not (isinstance(chosen, Direct | Histogram) and bought):
+        check_sizes(chosen, [column.most if isinstance(column, Bought) else column.size for column in declared])
     rules = possible(
         [None if isinstance(one, Bought) else one for one in declared], constraints
     )

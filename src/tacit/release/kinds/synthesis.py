@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -437,9 +438,13 @@ def in_cells(planned: PlannedSynthesis) -> list[CellFigures] | str:
     for ways, title in ((1, "single columns"), (2, "pairs of columns")):
         for some in itertools.combinations(columns, ways):
             names = tuple(column.name for column in some)
-            cells = itertools.product(*(column.labels() for column in some))
-            found.append(CellFigures(title, names, [(" by ".join(names), *cell) for cell in cells], lambda counts: counts))
+            found.append(CellFigures(title, names, math.prod(one.size for one in some), partial(_cells, some), lambda counts: counts))
     return found
+
+
+def _cells(columns: Sequence[Any]) -> list[tuple[str, ...]]:
+    named = " by ".join(column.name for column in columns)
+    return [(named, *cell) for cell in itertools.product(*(column.labels() for column in columns))]
 
 
 def told_in_cells(planned: PlannedSynthesis, result: MadeTables) -> list[tuple[NDArray[Any], NDArray[Any]]]:

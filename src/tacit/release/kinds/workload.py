@@ -368,9 +368,13 @@ def in_cells(planned: PlannedWorkload) -> list[CellFigures]:
     cells, found = planned.output.workload.cells, []
     for title, term in zip(planned.output.figures, planned.output.workload.terms, strict=True):
         own = Workload(cells.only(term.columns), (term,))
-        groups = itertools.product(*(factor.labels(cells.names[column]) for column, factor in term.factors))
-        found.append(CellFigures(title, tuple(own.cells.names), list(groups), partial(_answers, own)))
+        found.append(CellFigures(title, tuple(own.cells.names), term.questions, partial(_groups, own), partial(_answers, own)))
     return found
+
+
+def _groups(workload: Workload) -> list[tuple[str, ...]]:
+    (term,) = workload.terms
+    return list(itertools.product(*(factor.labels(workload.cells.names[column]) for column, factor in term.factors)))
 
 
 def _answers(workload: Workload, counts: NDArray[Any]) -> NDArray[Any]:
