@@ -217,7 +217,7 @@ def test_tables_that_do_not_fit_into_memory_are_refused_before_payment(tmp_path:
     with pytest.raises(ParameterError, match=r"cells.*above the cap of"):
         synthesize({"sex": ["f"], "age": [3], "cost": [1.0]}, declared, rho=1, method=method, account=session.account)
     assert session.left()["epsilon"] == 2
-    assert from_session(session, columns[:2], epsilon=0.1).sample(1).num_rows == 1
+    assert from_session(session, ["sex", "age"], epsilon=0.1).sample(1).num_rows == 1
 
 
 def test_levels_that_do_not_fit_into_memory_are_refused_before_payment() -> None:
