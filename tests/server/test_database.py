@@ -17,6 +17,7 @@ from tacit.server.database import Database, links
 from tacit.server.errors import ServiceError
 
 __all__ = ["postgres", "postgres_url"]  # fixtures
+BY_PERSON = sa.select(links).where(links.c.person == sa.bindparam("person")).order_by(links.c.hash)
 BY_HASH = sa.select(links).where(links.c.hash == sa.bindparam("hash"))
 
 
@@ -79,6 +80,9 @@ def test_rows_that_cannot_be_had_at_once_are_read(database: Database) -> None:
     put(database, "ab")
     wanted = [{"hash": "ab", "person": "ann", "expires": 1.0, "used": None}]
     assert database.rows(BY_HASH, {"hash": "ab"}) == wanted and database.rows(BY_HASH, {"hash": "cd"}) == []
+    put(database, "ac")
+    assert len(database.rows(BY_PERSON, {"person": "ann"})) == 2
+    assert database.at_once(BY_PERSON, {"person": "ann"}) == wanted[0], "the first alone"
     database._readers[:] = [sqlite3.connect(":memory:")]  # it has none of the tables
     assert database.at_once(BY_HASH, {"hash": "ab"}) is None
     database._readers[:] = [sqlite3.connect(":memory:")]

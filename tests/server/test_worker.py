@@ -124,3 +124,25 @@ def test_one_that_another_worker_took_over_is_not_drawn_here(own_house: House, m
     monkeypatch.setattr(service.worker, "_draw", lambda *given: pytest.fail("drawn"))
     own_house.ask("ann", "taken-by-another-one", wait=0)
     assert until(lambda: not service.worker._held) and reserves(own_house) == before
+
+
+def test_a_question_that_no_thread_could_be_had_for_is_taken_up_later(
+    own_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, failures = own_house.service, [True]
+    real = service.worker._pool.submit
+
+    def none(*given: Any) -> Any:
+        if failures:
+            failures.pop()
+            raise RuntimeError("can't start new thread")
+        return real(*given)
+
+    monkeypatch.setattr(service.worker._pool, "submit", none)
+    monkeypatch.setattr(service.worker, "sweep", lambda: None)  # not before this test has looked
+    with pytest.raises(RuntimeError):
+        row = {"state": "quoted", **{name: "" for name in ("person", "token", "body", "request", "dataset", "purpose")}}
+        service.worker.file({**row, "key": "no-thread", "epsilon": "0", "price": "{}", "estimate": 0.0})
+    assert not service.worker._held
+    asked = service.claims.find("", "no-thread")
+    assert asked is not None and [one for one, *_ in service.claims.expired(own=True)] == [asked["id"]]

@@ -19,6 +19,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any
 
 import sqlalchemy as sa
@@ -36,6 +37,7 @@ WAIT = 30
 COMPARE = 60.0
 #: So many connections to look with are kept for the next who look.
 READERS = 8
+#: A query that names its values by `bindparam`.
 Query = sa.Select[Any]
 
 
@@ -130,7 +132,7 @@ class Database:
 
         None also where it cannot be had so, from a server or a locked file; `read` decides then.
         """
-        found = self._quickly(query, values)
+        found = self._quickly(query, values, most=1)
         return found[0] if found else None
 
     def rows(self, query: Query, values: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -141,8 +143,10 @@ class Database:
         with self.read() as connection:
             return [dict(row) for row in connection.execute(query, dict(values)).mappings()]
 
-    def _quickly(self, query: Query, values: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-        """The rows of a query by the driver itself; None where they cannot be had so.
+    def _quickly(
+        self, query: Query, values: Mapping[str, Any], most: int | None = None
+    ) -> list[dict[str, Any]] | None:
+        """The rows of a query, or the first `most`, by the driver itself; None where they cannot be had so.
 
         `query` names its values by `bindparam`, and is one that is asked again and again, because its text is
         kept. Whoever reads has a connection alone: the driver lets other threads run, and the loop must not wait
@@ -162,7 +166,7 @@ class Database:
             text = self._texts.get(query)
             if text is None:
                 text = self._texts[query] = str(query.compile(dialect=_NAMED))
-            found = [dict(row) for row in reader.execute(text, dict(values))]
+            found = [dict(row) for row in islice(reader.execute(text, dict(values)), most)]
         if reader is not None:
             if found is not None and len(self._readers) < READERS:
                 self._readers.append(reader)

@@ -16,7 +16,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from typing import Any
@@ -91,11 +91,15 @@ class Worker:
 
     def _begin(self, question: str, row: Row | None = None) -> None:
         """Answer a question that is held; `row` is there where it was filed as a claim of this worker."""
-        with self._lock:
-            future = None if self._stop.is_set() else self._pool.submit(self._answer, question, row)
-        if future is None:
-            self._let_go(question)
-        else:
+        future: Future[None] | None = None
+        try:
+            with self._lock:
+                if not self._stop.is_set():
+                    future = self._pool.submit(self._answer, question, row)
+        finally:
+            if future is None:  # closed, or no thread is to be had: the sweeper comes back to it
+                self._let_go(question)
+        if future is not None:
             future.add_done_callback(lambda _: self._let_go(question))
 
     def _let_go(self, question: str) -> None:
