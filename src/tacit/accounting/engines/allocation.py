@@ -29,8 +29,8 @@ import numpy as np
 
 from tacit.accounting.bound import Bound
 from tacit.accounting.engines import compose, grid, lattice
-from tacit.accounting.engines.stop_loss import COARSE, POINTS, delta_once, epsilon_once, plan_for, score_floor, tail_around
-from tacit.accounting.engines.subset import MOST, NARROW, subset_delta, subset_epsilon
+from tacit.accounting.engines.stop_loss import COARSE, POINTS, delta_once, epsilon_once, floor_at, lean_for, score_floor, tail_around
+from tacit.accounting.engines.subset import MOST, NARROW, plan_for, subset_delta, subset_epsilon
 from tacit.accounting.pairs import mixture
 from tacit.accounting.pairs.finite import FinitePair
 from tacit.accounting.pairs.likelihood_ratio import GaussianRatio, Ratio, as_ratio, convex_minorant
@@ -62,9 +62,9 @@ def _side(ratio: Ratio, steps: int, step: float, length: int, sign: int, budget:
             low = high = value if sign > 0 else k * mass - value
             bend, slack = np.abs(np.diff(mass)) + 1e-12 * mass.max(), 1e-11 * (high + k * mass)
         else:
-            slope = plan_for(ratio, steps, k[first], sign, k[first]).slope
+            slope = lean_for(ratio, steps, k[first], sign, k[first]).slope
             ahead = min(max(k[first] + sign * 14 / slope, 0.5 * k[first]), 2 * k[first])
-            slope = 0.5 * (slope + plan_for(ratio, steps, ahead, sign, ahead).slope)
+            slope = 0.5 * (slope + lean_for(ratio, steps, ahead, sign, ahead).slope)
             inside = np.flatnonzero(np.abs(k[first:] - k[first]) <= 14 / slope)
             last = min(first + max(int(inside[-1]), 1), first + math.ceil(0.7 / step), length)
             ease = max(1.0, 1e6 * budget / max(float(upper[first]), 1e-300))
@@ -106,7 +106,7 @@ def epoch_laws(ratio: Ratio, steps: int, step: float, budget: float, most: int =
             at = steps * math.exp(sign * loss)
             if steps == 1:
                 return (ratio.tail(at)[1] if sign > 0 else ratio.head(at)[0]) <= budget
-            return plan_for(ratio, steps, at, sign, at).log_premium - math.log(at if sign < 0 else steps) <= math.log(budget)
+            return lean_for(ratio, steps, at, sign, at).log_premium - math.log(at if sign < 0 else steps) <= math.log(budget)
 
         low, high = 0.0, step
         while not small(high):
@@ -322,7 +322,9 @@ def _chosen(
     Where blocks are close, with much noise or in many steps, they are asked about both, and laws of sums only if they do not do; where laws
     of sums are wide, both are asked.
     """
-    low = max(floor, score_floor(ratio, steps, selected, 1, most, delta, epsilon))
+    low = max(floor, floor_at(ratio, steps, selected, 1, most, delta, epsilon, 0.6))
+    share = 0.75 * min(plan_for(ratio, steps, selected, epsilon or low).rate * steps / selected, 1.0)
+    low = max(low, floor_at(ratio, steps, selected, 1, most, delta, epsilon, share))
     close = selected * math.expm1(min(1 / ratio.sigma**2, 100.0)) < 2e-3 * steps
     removed = Bound(0.0, most, _METHOD)
     if close:
