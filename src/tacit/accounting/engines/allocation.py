@@ -29,8 +29,8 @@ import numpy as np
 
 from tacit.accounting.bound import Bound
 from tacit.accounting.engines import compose, grid, lattice
-from tacit.accounting.engines.stop_loss import COARSE, POINTS, delta_once, epsilon_once, floor_at, lean_for, score_floor, tail_around
-from tacit.accounting.engines.subset import MOST, NARROW, plan_for, subset_delta, subset_epsilon
+from tacit.accounting.engines.stop_loss import COARSE, POINTS, delta_once, epsilon_once, lean_for, score_floor, tail_around
+from tacit.accounting.engines.subset import MOST, NARROW, subset_delta, subset_epsilon
 from tacit.accounting.pairs import mixture
 from tacit.accounting.pairs.finite import FinitePair
 from tacit.accounting.pairs.likelihood_ratio import GaussianRatio, Ratio, as_ratio, convex_minorant
@@ -322,9 +322,7 @@ def _chosen(
     Where blocks are close, with much noise or in many steps, they are asked about both, and laws of sums only if they do not do; where laws
     of sums are wide, both are asked.
     """
-    low = max(floor, floor_at(ratio, steps, selected, 1, most, delta, epsilon, 0.6))
-    share = 0.75 * min(plan_for(ratio, steps, selected, epsilon or low).rate * steps / selected, 1.0)
-    low = max(low, floor_at(ratio, steps, selected, 1, most, delta, epsilon, share))
+    low = max(floor, score_floor(ratio, steps, selected, 1, most, delta, epsilon))
     close = selected * math.expm1(min(1 / ratio.sigma**2, 100.0)) < 2e-3 * steps
     removed = Bound(0.0, most, _METHOD)
     if close:

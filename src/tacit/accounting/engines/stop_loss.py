@@ -510,22 +510,24 @@ def score_floor(ratio: Ratio, steps: int, selected: int, epochs: int, upper: flo
 
     def at(share: float) -> float:
         if share not in known:
-            known[share] = floor_at(ratio, steps, selected, epochs, upper, delta, epsilon, share)
+            known[share] = _floor_at(ratio, steps, selected, epochs, upper, delta, epsilon, share)
         return known[share]
 
     centre = max((0.5, 0.7, 0.9), key=at)
     return max(at(centre), at(centre - 0.1 if centre > 0.6 else 0.6))
 
 
-def floor_at(
+def _floor_at(
     ratio: GaussianRatio, steps: int, selected: int, epochs: int, upper: float, delta: float | None, epsilon: float | None, share: float
 ) -> float:
     if epsilon is not None:
         return min(upper, score_for(ratio, steps, selected, epochs, epsilon, share).delta(epsilon))
     assert delta is not None
     low, near = 0.0, upper
-    for _ in range(2):
+    for _ in range(4):
         low = crossing(score_for(ratio, steps, selected, epochs, near, share).delta, delta, low, upper, 1e-7)[0]
+        if low > 0.98 * near:  # the score was made for it
+            break
         near = low
     return low
 
