@@ -526,7 +526,7 @@ def _floor_at(
     low, near = 0.0, upper
     for _ in range(4):
         low = crossing(score_for(ratio, steps, selected, epochs, near, share).delta, delta, low, upper, 1e-7)[0]
-        if low > 0.98 * near:  # the score was made for it
+        if abs(low - near) < 1e-3 * near:  # the score was made for it
             break
         near = low
     return low
