@@ -29,7 +29,7 @@ import numpy as np
 
 from tacit.accounting.bound import Bound
 from tacit.accounting.engines import compose, grid, lattice
-from tacit.accounting.engines.stop_loss import COARSE, POINTS, delta_once, epsilon_once, plan_for, score_floor, tail_around
+from tacit.accounting.engines.stop_loss import COARSE, POINTS, delta_once, epsilon_once, lean_for, score_floor, tail_around
 from tacit.accounting.engines.subset import MOST, NARROW, subset_delta, subset_epsilon
 from tacit.accounting.pairs import mixture
 from tacit.accounting.pairs.finite import FinitePair
@@ -62,9 +62,9 @@ def _side(ratio: Ratio, steps: int, step: float, length: int, sign: int, budget:
             low = high = value if sign > 0 else k * mass - value
             bend, slack = np.abs(np.diff(mass)) + 1e-12 * mass.max(), 1e-11 * (high + k * mass)
         else:
-            slope = plan_for(ratio, steps, k[first], sign, k[first]).slope
+            slope = lean_for(ratio, steps, k[first], sign, k[first]).slope
             ahead = min(max(k[first] + sign * 14 / slope, 0.5 * k[first]), 2 * k[first])
-            slope = 0.5 * (slope + plan_for(ratio, steps, ahead, sign, ahead).slope)
+            slope = 0.5 * (slope + lean_for(ratio, steps, ahead, sign, ahead).slope)
             inside = np.flatnonzero(np.abs(k[first:] - k[first]) <= 14 / slope)
             last = min(first + max(int(inside[-1]), 1), first + math.ceil(0.7 / step), length)
             ease = max(1.0, 1e6 * budget / max(float(upper[first]), 1e-300))
@@ -106,7 +106,7 @@ def epoch_laws(ratio: Ratio, steps: int, step: float, budget: float, most: int =
             at = steps * math.exp(sign * loss)
             if steps == 1:
                 return (ratio.tail(at)[1] if sign > 0 else ratio.head(at)[0]) <= budget
-            return plan_for(ratio, steps, at, sign, at).log_premium - math.log(at if sign < 0 else steps) <= math.log(budget)
+            return lean_for(ratio, steps, at, sign, at).log_premium - math.log(at if sign < 0 else steps) <= math.log(budget)
 
         low, high = 0.0, step
         while not small(high):

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -62,9 +63,30 @@ def log_mgf(log_weight: Array, y: Array, theta: float) -> float:
     return peak + math.log(float(np.exp(exponent - peak).sum()))
 
 
-def plan_for(ratio: Ratio, steps: int, at: float, sign: int, reach: float) -> Plan:
+@lru_cache(maxsize=8)
+def _whole(ratio: Ratio) -> tuple[Array, Array]:
+    return ratio.sketch(math.inf)
+
+
+@dataclass(frozen=True)
+class Lean:
+    """The first half of a plan: how steep E[(sign (S - K))_+] is near one K, and where to cap Y."""
+
+    slope: float  # -d log E[(sign (S - K))_+] / d (sign K), about
+    log_premium: float  # log E[(sign (S - K))_+], about
+    top: float
+    eta_rest: float
+    y: Array  # of the capped ratio
+    log_weight: Array
+    theta: Array  # tilts, and Chernoff's bound for each
+    level: Array
+    best: int
+    spread_out: float
+
+
+def lean_for(ratio: Ratio, steps: int, at: float, sign: int, reach: float) -> Lean:
     """Rough numbers only: whatever is chosen here, the bounds computed from it hold."""
-    value, log_value = ratio.sketch(math.inf)
+    value, log_value = _whole(ratio)
     share = np.exp(log_value)
     top = reach * (1 + 1e-9)
     y, log_weight = ratio.sketch(top)
@@ -109,6 +131,15 @@ def plan_for(ratio: Ratio, steps: int, at: float, sign: int, reach: float) -> Pl
         top = cap
         y, log_weight = ratio.sketch(top)
         theta, level, best = chernoff(y, log_weight)
+    return Lean(float(theta[best]), log_premium, top, eta_rest, y, log_weight, theta, level, best, spread_out)
+
+
+def plan_for(ratio: Ratio, steps: int, at: float, sign: int, reach: float) -> Plan:
+    """Rough numbers only, as `lean_for`, with the tilt and the window of a transform."""
+    lean = lean_for(ratio, steps, at, sign, reach)
+    y, log_weight, theta, best, level, log_premium, top = (
+        lean.y, lean.log_weight, lean.theta, lean.best, lean.level, lean.log_premium, lean.top
+    )  # fmt: skip
     chosen = best
     if sign > 0:
         # A weaker tilt leaves fewer large jumps and so a shorter window; take it as long as rounding stays a ten-millionth of the whole.
@@ -120,12 +151,12 @@ def plan_for(ratio: Ratio, steps: int, at: float, sign: int, reach: float) -> Pl
     centre = log_mgf(log_weight, y, tilt)
     tilted = np.exp(log_weight + tilt * y - centre)
     middle = float(tilted @ y)
-    eta = np.exp(np.linspace(-7.0, 7.0, 29)) / max(math.sqrt(steps * float(tilted @ (y - middle) ** 2)), 1e-3 * spread_out)
+    eta = np.exp(np.linspace(-7.0, 7.0, 29)) / max(math.sqrt(steps * float(tilted @ (y - middle) ** 2)), 1e-3 * lean.spread_out)
     high = (steps * (log_mgfs(log_weight, y, tilt + eta) - centre) + _NATS) / eta
     low = -(steps * (log_mgfs(log_weight, y, tilt - eta) - centre) + _NATS) / eta
     first, last = float(low.max()), min(float(high.min()), steps * top)
     return Plan(
-        slope=float(theta[best]),
+        slope=lean.slope,
         log_premium=log_premium,
         theta=tilt,
         top=top,
@@ -133,7 +164,7 @@ def plan_for(ratio: Ratio, steps: int, at: float, sign: int, reach: float) -> Pl
         high=last,
         eta_low=float(eta[np.argmax(low)]),
         eta_high=float(eta[np.argmin(high)]),
-        eta_rest=eta_rest,
+        eta_rest=lean.eta_rest,
     )
 
 
@@ -339,7 +370,7 @@ def epsilon_once(ratio: Ratio, steps: int, delta: float, sign: int, most: float,
 
     def rough(epsilon: float) -> float:
         at = steps * math.exp(sign * epsilon)
-        return plan_for(ratio, steps, at, sign, at).log_premium + (0.0 if sign > 0 else epsilon) - log_target
+        return lean_for(ratio, steps, at, sign, at).log_premium + (0.0 if sign > 0 else epsilon) - log_target
 
     if delta_once(ratio, steps, 0.0, sign, 1e-3, COARSE)[1] <= delta:
         return 0.0, 0.0
@@ -493,11 +524,37 @@ def _floor_at(
         return min(upper, score_for(ratio, steps, selected, epochs, epsilon, share).delta(epsilon))
     assert delta is not None
     low, near = 0.0, upper
-    for _ in range(2):
-        score = score_for(ratio, steps, selected, epochs, near, share)
-        high = upper
-        while high - low > 1e-7 * high:
-            middle = (low + high) / 2
-            low, high = (middle, high) if score.delta(middle) > delta else (low, middle)
+    for _ in range(4):
+        low = crossing(score_for(ratio, steps, selected, epochs, near, share).delta, delta, low, upper, 1e-7)[0]
+        if abs(low - near) < 1e-3 * near:  # the score was made for it
+            break
         near = low
     return low
+
+
+def crossing(bound: Callable[[float], float], target: float, low: float, high: float, tolerance: float) -> tuple[float, float]:
+    """Two points within `tolerance` of each other, relatively: at the first a falling `bound` is above `target`, at the second it is not.
+
+    If it is not above it at `low`, both are `low`; if it is even at `high`, both are `high`. Each turn tries two points close around
+    where the line through the logarithms of the last two values crosses, and halves the interval if that did not.
+    """
+    above, below = bound(low), bound(high)
+    if above <= target:
+        return low, low
+    if below > target:
+        return high, high
+    while (width := high - low) > tolerance * high:
+        start = low
+        share = math.log(above / target) / math.log(above / below) if below > 0 else 0.5
+        for middle in (start + (share - 0.02) * width, start + (share + 0.02) * width, None):
+            if middle is None:
+                if high - low <= 0.5 * width:
+                    break
+                middle = 0.5 * (low + high)
+            if not low < middle < high:
+                continue
+            value = bound(middle)
+            low, above, high, below = (middle, value, high, below) if value > target else (low, above, middle, value)
+        if high - low >= width:
+            break
+    return low, high

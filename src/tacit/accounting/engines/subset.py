@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.accounting.engines.stop_loss import UNIT, log_mgf
+from tacit.accounting.engines.stop_loss import UNIT, crossing, log_mgf
 from tacit.accounting.pairs.likelihood_ratio import GaussianRatio
 from tacit.accounting.pairs.pair import Array
 from tacit.accounting.special import i0e, irfft2, ndtr, next_fast_len, rfft2
@@ -270,15 +270,19 @@ def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, de
         """The least s with E_Q[R e^(tilt A - offset); sum of x >= s] <= _SHARE delta that Chernoff's inequality gives."""
         mean = float(usual @ x)
         deviation = math.sqrt(max(steps * float(usual @ (x - mean) ** 2), 1e-300))
-        eta = np.exp(np.linspace(-6.0, 6.0, 49)) * math.sqrt(2 * abs(log_rare)) / deviation
-        exponent = np.multiply.outer(eta, x) + tilt * a
-        cumulants = []
-        for log_weight in masses[law]:
-            all_of = exponent + log_weight
-            peak = all_of.max(axis=1)
-            cumulants.append(peak + np.log(np.exp(all_of - peak[:, None]).sum(axis=1)))
-        total = (steps - selected) * cumulants[0] + selected * cumulants[1] - offset
-        least = float(((total - log_rare) / eta).min())
+        scale, least = math.sqrt(2 * abs(log_rare)) / deviation, math.inf
+        centre, reach = 0.0, 6.0
+        for points in (13, 7):  # the best of a coarse choice, then of a finer one around it
+            logs = np.linspace(centre - reach, centre + reach, points)
+            exponent = np.multiply.outer(scale * np.exp(logs), x) + tilt * a
+            total = np.full(points, -offset)
+            for times, log_weight in zip((steps - selected, selected), masses[law], strict=True):
+                all_of = exponent + log_weight
+                peak = all_of.max(axis=1)
+                total += times * (peak + np.log(np.exp(all_of - peak[:, None]).sum(axis=1)))
+            found = (total - log_rare) / (scale * np.exp(logs))
+            least = min(least, float(found.min()))
+            centre, reach = float(logs[int(np.argmin(found))]), 0.75
         return least + 1e-12 * abs(least)
 
     log_binomial = math.log(math.comb(steps, selected)) + selected * math.log(rate) + (steps - selected) * math.log1p(-rate)
@@ -353,20 +357,12 @@ def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, de
     )
 
 
-def _search(bound: Callable[[float], float], delta: float, low: float, high: float, upper: bool) -> float:
-    """The largest epsilon found at which `bound` is above delta, or the smallest found at which it is not."""
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if bound(middle) > delta else (low, middle)
-    return high if upper else low
-
-
 def subset_epsilon(ratio: GaussianRatio, steps: int, selected: int, delta: float, low: float, high: float) -> tuple[float, float]:
     """Both ends of the larger of `low` and the epsilon at delta of the removed record; `high` is known to be enough."""
     width = math.inf
     for bands in _BANDS:
         known = subset_for(ratio, steps, selected, low, delta, bands)
-        low, high = _search(known.lower, delta, low, high, False), _search(known.upper, delta, low, high, True)
+        low, high = crossing(known.lower, delta, low, high, 1e-6)[0], crossing(known.upper, delta, low, high, 1e-6)[1]
         if high - low <= NARROW * high or high - low > 0.8 * width:
             break
         width = high - low
