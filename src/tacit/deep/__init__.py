@@ -42,13 +42,14 @@ from tacit.deep.scattering import Scattering
 from tacit.deep.student import semi_supervised_student
 from tacit.deep.tune import Trials, Tuned, tune, tune_grid
 from tacit.deep.unlearning import Shards, SummationForm, already_forgotten
-from tacit.deep.users import make_user_private
+from tacit.deep.users import ByExample, make_user_private
 from tacit.deep.validate import Finding, ModelError, fix, validate
 from tacit.deep.watching import evaluate, progress, status
 
 __all__ = [
     "FTRL",
     "Allocation",
+    "ByExample",
     "Clipper",
     "ClippingError",
     "Correlated",

@@ -102,8 +102,7 @@ def _fixed_size() -> Case:
 
 
 def _by_example() -> Case:
-    from tacit.deep import PoissonBatches
-    from tacit.deep.users import ByExample
+    from tacit.deep import ByExample, PoissonBatches
 
     sampler, noise = ByExample(PoissonBatches(1, 2), most=2), 2.0
 
