@@ -210,11 +210,11 @@ def test_one_account_pays_for_a_workload_in_rho_and_a_table_in_epsilon(tmp_path:
 def test_tables_that_do_not_fit_into_memory_are_refused_before_payment(tmp_path: Path, columns: list[Any], method: str) -> None:
     """Two columns of 8,000 bins have 64 million pairs. It was found out after the payment, by running out of memory or by the method."""
     session = opened(tmp_path, pa.table({"id": [1], "sex": ["f"], "age": [3], "cost": [1.0]}))
-    with pytest.raises(ParameterError, match="cells.*above the cap of"):
+    with pytest.raises(ParameterError, match=r"cells.*above the cap of"):
         from_session(session, columns, epsilon=1, method=method)
     assert session.left()["epsilon"] == 2
     declared = [CategoryColumn("sex", ("f", "m")), *columns[1:]]
-    with pytest.raises(ParameterError, match="cells.*above the cap of"):
+    with pytest.raises(ParameterError, match=r"cells.*above the cap of"):
         synthesize({"sex": ["f"], "age": [3], "cost": [1.0]}, declared, rho=1, method=method, account=session.account)
     assert session.left()["epsilon"] == 2
     assert from_session(session, ["sex", "age"], epsilon=0.1).sample(1).num_rows == 1
