@@ -1,16 +1,20 @@
-"""A uniform subset of the steps: delta when a record that takes part in k of t Gaussian sums is removed, from both sides.
+"""A uniform subset of steps: delta when a record that is in k of t Gaussian sums is removed, both ends.
 
-With Y_i the likelihood ratio of step i under Q and e_k the elementary symmetric polynomial, dP/dQ = R = e_k(Y_1, ..., Y_t) / C(t, k),
-and delta = E_Q[(R - K)_+] with K = e^eps. R is no sum, but two sums say nearly all about it: A of a = log(1 - q + q Y), the loss of one
-Poisson sampled step, and B of b, a second function of Y. Guarantees:
+With Y_i the likelihood ratio of step i under Q and e_k the elementary symmetric polynomial, dP/dQ = R =
+e_k(Y_1, ..., Y_t) / C(t, k), and delta = E_Q[(R - K)_+] with K = e^eps. R is no sum, but two sums say nearly
+all about it: A of a = log(1 - q + q Y), the loss of one Poisson sampled step, and B of b, a second function
+of Y. Guarantees:
 
-- Given (A, B) the mean and the mean square of R are known exactly: R^2 is a mean over two subsets, which share j steps with a
-  hypergeometric chance, so that three products of transforms have the laws of (A, B) weighed by 1, R and R^2.
-- From below, any statistic of the outputs may be looked at: delta >= sum over the values of (A, B) of (E[R; value] - K Q(value))_+.
-- From above, E(X - K)_+ <= (E X - K + sqrt(E (X - K)^2)) / 2 (Scarf 1958), and where X is known to be at most m,
-  E(X - K)_+ <= (m - K) / (m - x)^2 E(X - x)^2 for every x <= 2 K - m. Here R = e^A W with W <= e^-V I_0(V) / Bin(k; t, q),
-  V being the sum of p (1 - p), p = q Y e^-a.
-- From above, Y is first spread onto values at which a lies on a lattice, its mean kept: R is affine in each Y, so delta only grows.
+- Given (A, B) the mean and the mean square of R are known exactly: R^2 is a mean over two subsets, which
+  share j steps with a hypergeometric chance, so that three products of transforms have the laws of (A, B)
+  weighed by 1, R and R^2.
+- From below, any statistic of the outputs may be looked at: delta >= sum over the values of (A, B) of (E[R;
+  value] - K Q(value))_+.
+- From above, E(X - K)_+ <= (E X - K + sqrt(E (X - K)^2)) / 2 (Scarf 1958), and where X is known to be at most
+  m, E(X - K)_+ <= (m - K) / (m - x)^2 E(X - x)^2 for every x <= 2 K - m. Here R = e^A W with W <= e^-V I_0(V)
+  / Bin(k; t, q), V being the sum of p (1 - p), p = q Y e^-a.
+- From above, Y is first spread onto values at which a lies on a lattice, its mean kept: R is affine in each
+  Y, so delta only grows.
 
 Decision 0155 proves each line.
 
@@ -293,7 +297,8 @@ def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, de
     tilt = theta - 1
     high = max(limit(a, tilt, tilt * low, law) for law in (0, 1))
     period = max(high - low, (-log_rare + 1) / tilt)
-    # The second statistic, less its tangent at a usual step: it rounds to nothing for most steps. Of a few it served best.
+    # The second statistic, less its tangent at a usual step: it rounds to nothing for most steps. Of a few it
+    # served best.
     centre = float(usual @ a)
     usual_p = 1 - (1 - rate) * math.exp(-centre)
     rest = p - 0.5 * p * p - (usual_p - 0.5 * usual_p**2) - (1 - usual_p) ** 2 * (a - centre)
@@ -341,7 +346,8 @@ def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, de
     heavy = order[int(np.searchsorted(np.cumsum(order), _SHARE * delta))]
     kept = wanted & (p_ends[1] >= heavy)
     dropped = float(p_ends[1][wanted & ~kept].sum())
-    # What the window folds back: from above, bounded with the window's end; from below, its P-mass of at most 1 comes down by the period.
+    # What the window folds back: from above, bounded with the window's end; from below, its P-mass of at most
+    # 1 comes down by the period.
     folded = math.exp(log_rare) + 2 * math.exp(-tilt * shape[1] * step)
     p_low, q_high = ends(under, 1)[0], ends(under, 0)[1]
     useful = (p_low > math.exp(floor) * q_high) & (place >= low)
