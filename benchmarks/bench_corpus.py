@@ -1,6 +1,8 @@
 """Linear models on real tables that nothing was tuned on: the report set of `corpus.py`, beside diffprivlib, AdaSSP and simple descent.
 
-    python benchmarks/bench_corpus.py [seeds] [development | fresh] [classification] [regression] [file.json]    10 seeds by default; half an hour
+    python benchmarks/bench_corpus.py [seeds] [development | fresh] [classification] [regression] [file.json]
+
+Ten seeds and the report set by default; half an hour.
 
 A file keeps the scores of every finished table, and a run that is begun again with the same file goes on after them.
 
