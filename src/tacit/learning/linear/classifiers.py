@@ -207,7 +207,7 @@ def _descent(
         U, lambda scores: loss.clipped(scores, labels) * part, plan, shape, schedule, start=start, normalise=stretch, penalty=penalty
     )
     variance = float((prior.shares * (1 - prior.shares)).max())
-    energy, chance, directions = slope_energy(found, plan, shape, schedule, variance)
+    energy, chance, directions = slope_energy(found, plan, shape, schedule, variance, penalty)
     factor = held(energy, chance, directions, prior.shares, LONG * math.sqrt(chance))
     return drawn_back(found, shape.centre, start, factor)
 

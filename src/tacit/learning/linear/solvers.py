@@ -397,7 +397,7 @@ CURVE, SAMPLED = 0.6, 0.3
 
 
 def slope_energy(
-    fit: LinearFit, plan: Plan, space: Geometry, schedule: Schedule, variance: float = 0.25
+    fit: LinearFit, plan: Plan, space: Geometry, schedule: Schedule, variance: float = 0.25, penalty: float = 0.0
 ) -> tuple[float, float, float]:
     """The mean square of a fit's scores around their level, the one to expect of noise alone, and in how many directions noise acts.
 
@@ -415,10 +415,11 @@ def slope_energy(
     reach = math.sqrt(1 + plan.intercept**2)
     deviations = _deviation(plan, plan.step_multiplier) * schedule.clips * reach / space.rows
     curve = CURVE * variance * values
-    drawn = remembered(schedule.slope_steps, deviations, curve, schedule.averaged)
+    squares = penalty / space.rows * ((space.shape @ vectors) ** 2).sum(axis=0)  # of coefficients, by what they are in the geometry
+    drawn = remembered(schedule.slope_steps, deviations, curve, schedule.averaged, squares)
     at, mean = np.zeros(d), np.zeros(d)  # what a steady pull of 1 comes to
     for t, step in enumerate(schedule.slope_steps):
-        at = at + step * (1 - curve * at)
+        at = (at + step * (1 - curve * at)) / (1 + step * squares)
         mean += at / schedule.averaged if t >= plan.steps - schedule.averaged else 0.0
     sampled = SAMPLED * variance * values / space.rows * mean**2
     energy = float((((slope @ vectors) ** 2) * values).sum())

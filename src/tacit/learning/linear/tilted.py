@@ -117,7 +117,8 @@ def tilted_minimum(
     scale = (change + outputs * float(TILT_STEP)) / (main - determinant) * (1 + ROUND)
     width = d + 1
     # what noise leaves in a parameter: the tilt over the curvature of the data, at its typical size, and the ridge
-    pull = 1 / (curve + ridge)
+    ridges = ridge + np.append(penalty(factors) / reach**2, 0.0)
+    pull = 1 / (curve + ridges)
     left = deviation(width) * scale * pull
     # a gradient over n rows is known to within rounding, and no solver comes nearer than that over the ridge
     distance = max(FINE * float(left.min()) * rest / (deviation(width) * 2 * math.sqrt(outputs)), SOLVED * n / ridge)
@@ -128,7 +129,6 @@ def tilted_minimum(
         return np.concatenate([cube_noise(Fraction(size) / step, width) for _ in range(outputs)])
 
     tilt = from_lattice(drawn(scale, TILT_STEP), TILT_STEP).reshape(outputs, width)
-    ridges = ridge + np.append(penalty(factors) / reach**2, 0.0)
     theta = minimise_scores(moved, bounded, np.where(known, codes, 0).astype(np.float64), ridge=ridges, tilt=tilt, distance=distance)
     point = round_to_lattice(theta.ravel(), STEP, bounds=(-LARGEST, LARGEST))
     released = from_lattice(point + drawn(output, STEP), STEP).reshape(outputs, width)
