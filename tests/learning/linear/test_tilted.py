@@ -135,3 +135,32 @@ def test_weak_signals_in_unequal_classes_and_long_rows_keep_the_floor() -> None:
         with test_mode(seed):
             scores.append(LogisticRegression(epsilon=1, delta=0, bounds=(-1, 1), classes=[0, 1]).fit(X, y).score(X, y))
     assert np.mean(scores) >= y.mean() - 0.01
+
+
+def test_error_bars_are_in_the_units_of_the_coefficients() -> None:
+    """Narrower features have larger coefficients, and errors as much larger as the spread they are divided by is smaller; a bar in units
+    of that spread would stay as it is."""
+    generator = np.random.default_rng(1)
+    wide = np.clip(generator.normal(0.3, 0.15, (20_000, 2)), -1, 1)
+    y = (generator.random(20_000) < 1 / (1 + np.exp(-3 * (wide[:, 0] - 0.3)))).astype(int)
+    found = []
+    for X in (wide, 0.3 + (wide - 0.3) / 10):
+        with test_mode(2):
+            found.append(LogisticRegression(epsilon=3, delta=0, bounds=(-1, 1), classes=[0, 1]).fit(X, y).coef_error_)
+    # a variance is released with .001 and two deviations of its noise on top: box noise in four coordinates for 7 % of epsilon
+    more = 0.001 + 2 * deviation(4) / (0.07 * 3) / 20_000
+    assert found[1] / found[0] == pytest.approx(math.sqrt((0.15**2 + more) / (0.015**2 + more)), rel=0.1)
+
+
+def test_a_doubtful_slope_costs_no_more_than_it_may() -> None:
+    """Energies of noise alone in four directions: where classes are unequal the mean cost stays near DOUBT, where they are even all is kept."""
+    generator, unequal = np.random.default_rng(7), np.array([0.3, 0.7])
+    offset, lost = math.log(7 / 3), []
+    for row in generator.normal(size=(4000, 4)):
+        factor = held(float(row @ row), 4.0, 4, unequal, 2.0)
+        assert factor == kept(float(row @ row), 4.0, 4) or factor <= bearable_noise(unequal) / 2.0
+        if not kept(float(row @ row), 4.0, 4):
+            turned = 0.5 * math.erfc(offset / (factor * 2.0) / math.sqrt(2))  # the normal law's own tail: the oracle
+            lost.append(turned * math.tanh(offset / 2))
+    assert np.mean(lost) == pytest.approx(DOUBT, rel=1e-6)
+    assert held(1.0, 4.0, 4, np.array([0.499, 0.501]), 100.0) == 1.0
