@@ -153,7 +153,7 @@ def test_error_bars_are_in_the_units_of_the_coefficients() -> None:
 
 
 def test_a_doubtful_slope_costs_no_more_than_it_may() -> None:
-    """Energies of noise alone in four directions: where classes are unequal the mean cost stays near DOUBT, where they are even all is kept."""
+    """Energies of noise alone in four directions: where classes are unequal the mean cost is DOUBT, where they are even all is kept."""
     generator, unequal = np.random.default_rng(7), np.array([0.3, 0.7])
     offset, lost = math.log(7 / 3), []
     for row in generator.normal(size=(4000, 4)):
