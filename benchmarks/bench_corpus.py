@@ -1,6 +1,8 @@
 """Linear models on real tables that nothing was tuned on: the report set of `corpus.py`, beside diffprivlib, AdaSSP and simple descent.
 
-    python benchmarks/bench_corpus.py [seeds] [development] [classification] [regression] [file.json]    10 seeds by default; half an hour
+    python benchmarks/bench_corpus.py [seeds] [development | fresh] [classification] [regression] [file.json]
+
+Ten seeds and the report set by default; half an hour.
 
 A file keeps the scores of every finished table, and a run that is begun again with the same file goes on after them.
 
@@ -192,4 +194,5 @@ if __name__ == "__main__":
     named = tuple(word for word in words if word in ("classification", "regression")) or ("classification", "regression")
     numbers = [int(word) for word in words if word.isdigit()]
     files = [Path(word) for word in words if word.endswith(".json")]
-    sys.exit(main(numbers[0] if numbers else 10, "development" if "development" in words else "report", named, *files[:1]))
+    part: corpus.Part = "development" if "development" in words else "fresh" if "fresh" in words else "report"
+    sys.exit(main(numbers[0] if numbers else 10, part, named, *files[:1]))

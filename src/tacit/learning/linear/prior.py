@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from tacit.learning.linear.error_bars import NoiseBar
 from tacit.learning.linear.purse import Purse
@@ -24,11 +25,13 @@ Array = NDArray[np.float64]
 # shares of the purse: the first look; where there is little more to learn a second one, and a look at what was learned
 FIRST, FIRST_PURE, CHECK_PURE = 0.03, 0.06, 0.12
 # what noise in the counts may cost in accuracy, the part of a deviation that it costs where that is most, and the ends of a second look
-FLOOR, FLOOR_PURE, WRONG, SECOND = 0.01, 0.009, 0.17, (0.02, 0.5)
+FLOOR, FLOOR_PURE, WRONG, SECOND = 0.01, 0.009, 0.17, (0.02, 0.4)
 PROOF_PURE = 1.5  # deviations by which scores must agree with the labels
 LONGEST, SEEN = 2.0, 0.1  # Newton's steps that a slope may be long; the noise of a curvature, over the rows, that shows it
 WIDE, BEND = 2.0, 0.2  # the spread of scores at which a slope may be that long; a typical second derivative there
-CLEAR = 1.0  # deviations by which the energy of a slope must stand out from that of noise
+CLEAR = 0.8  # deviations by which the energy of a slope must stand out from that of noise
+DOUBT = 0.005  # what a slope that does not stand out may be predicted to cost in accuracy
+LONG = 2.0  # how long a row may be beside one of the length that noise is measured on
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class Prior:
         cls, codes: NDArray[np.int64], classes: int, purse: Purse, rows: int | None, *, few: float, none: float = 0.0,
         weights: Array | None = None,
     ) -> Prior:  # fmt: skip
-        """Counts of the classes; where rows times strength is below `few`, a second look at them, below `none` with all that is left.
+        """Counts of the classes, and a second look at them where rows times strength is below `few`, or where the first one leaves their
+        order in doubt; below `none` with all that is left. Both looks together say how many rows there are.
 
         `weights` in [0, 1] count people in part; the number of rows is then that of their weights together, and bought.
         """
@@ -53,10 +57,14 @@ class Prior:
         counts, noise = purse.counts(codes[:, None], classes, FIRST_PURE if purse.pure else FIRST, weights)
         n = float(rows) if rows is not None else max(float(counts.sum()), noise, 1.0)
         poor = n * purse.strength < few
-        if poor:
-            again, other = purse.counts(codes[:, None], classes, second_share(n, purse, none), weights)
+        # a number of rows that seems to be large by chance would make the second look too cheap
+        least = max(n - (0.0 if rows is not None else noise * math.sqrt(classes)), 1.0)
+        share = purse.left if n * purse.strength < none else second_share(least, purse)
+        if poor or share > SECOND[0]:
+            again, other = purse.counts(codes[:, None], classes, share, weights)
             counts = (counts / noise**2 + again / other**2) / (noise**-2 + other**-2)
             noise = (noise**-2 + other**-2) ** -0.5
+            n = float(rows) if rows is not None else max(float(counts.sum()), noise, 1.0)
         return cls(class_shares(counts[0], noise), n, poor, noise)
 
     def balanced(self) -> tuple[Prior, Array]:
@@ -89,14 +97,12 @@ class Prior:
         return LinearFit(np.zeros((outputs, features)), self.scores, math.sqrt(covariance[-1, -1]), bar)
 
 
-def second_share(rows: float, purse: Purse, none: float) -> float:
+def second_share(rows: float, purse: Purse) -> float:
     """What to spend on a second look at the classes.
 
     Taking the wrong one of two classes for the larger costs their difference in accuracy. With noise of deviation s on that
     difference the expected cost is d Phi(-d / s), at most WRONG s whatever d is: the share holds it to FLOOR.
     """
-    if rows * purse.strength < none:
-        return purse.left
     whole = WRONG * math.sqrt(2) * purse.count_noise(1, 1.0) / rows
     # pure noise falls with the share, Gaussian noise with its root
     return float(np.clip(whole / FLOOR_PURE if purse.pure else (whole / FLOOR) ** 2, *SECOND))
@@ -140,6 +146,34 @@ def class_shares(counts: Array, noise: float) -> Array:
     held = np.maximum(counts, max(noise, 1.0))
     found: Array = held / held.sum()
     return found
+
+
+def bearable_noise(shares: Array, harm: float = DOUBT) -> float:
+    """The deviation of noise in a score that turns people away from the larger class at an expected cost of at most `harm` in accuracy.
+
+    Where the two largest classes are a logarithm o of their odds apart, noise of deviation t turns a share Phi(-o / t) of people, and
+    each costs tanh(o / 2) on average. Classes that are nearly even bear any noise.
+
+    >>> [round(bearable_noise(np.array([1 - p, p]), 0.01), 2) for p in (0.5, 0.505, 0.6, 0.76, 0.95)]
+    [inf, inf, 0.25, 0.56, 1.29]
+    """
+    second, first = np.sort(shares)[-2:]
+    apart = math.log(first / second)
+    cost = math.tanh(apart / 2)
+    return math.inf if cost <= 2 * harm else apart / -float(ndtri(harm / cost))
+
+
+def held(energy: float, chance: float, size: float, shares: Array, noise: float) -> float:
+    """The factor for a slope: James and Stein's where it is clear, and elsewhere what keeps the cost of its noise beside the larger class
+    to DOUBT. `noise` is the deviation that it has in the score of a row as it is.
+
+    Where classes are even there is no larger class to fall below, and a slope of which nothing can be told is kept.
+
+    >>> even, uneven = np.array([0.5, 0.5]), np.array([0.2, 0.8])
+    >>> held(1.0, 1.0, 4, even, 1.0), round(held(1.0, 1.0, 4, uneven, 2.0), 2), held(4.0, 1.0, 4, uneven, 2.0)
+    (1.0, 0.29, 0.75)
+    """
+    return kept(energy, chance, size) or min(1.0, bearable_noise(shares) / max(noise, 1e-300))
 
 
 def kept(energy: float, chance: float, size: float) -> float:

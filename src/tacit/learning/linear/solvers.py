@@ -73,6 +73,7 @@ Derivative = Callable[[Array], Array]
 REACH = 0.5  # rows are clipped to this part of the longest possible length before their mean and second moment are taken
 SHORT = 1e-9  # rows shorter than this are not stretched
 FEW = 10.0  # n mu below which a classifier takes one step
+ONE, RICH = 14.0, 2.0  # the same beside a bought number of rows; and n mu over d^1.5 from which a second moment is bought there
 COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
 
 Solver = Literal["descent", "tilted", "objective", "output", "sums", "cube", "either"]
@@ -198,7 +199,8 @@ class Plan:
     def within(cls, guarantee: Guarantee, adjacency: Adjacency, event: Event, mu: float, *, features: int, rows: float) -> Plan:
         """A classifier's plan with what is left of a larger price, whose `event` it is a part of; for a known number of rows."""
         budget = rows * mu
-        steps, centre, shape = (1, 0.0, 0.0) if budget < FEW else (24, 0.1, 0.1) if budget >= features**1.5 else (12, 0.1, 0.0)
+        enough = budget >= RICH * features**1.5
+        steps, centre, shape = (1, 0.0, 0.0) if budget < ONE else (24, 0.1, 0.1) if enough else (12, 0.1, 0.0)
         return cls(guarantee, adjacency, features, max(round(rows), 1), steps, centre, shape, 0.3, event, mu)
 
     @classmethod
@@ -390,11 +392,17 @@ def step_noise(plan: Plan, space: Geometry, schedule: Schedule, penalty: float, 
     return NoiseBar(np.diag(np.append(slopes, levels)), "first order" if quadratic else "bound").through(change)
 
 
-BEND = 0.15  # a typical second derivative of the logistic loss
+# a typical second derivative of the logistic loss beside the variance of the labels, and how much of a sample's own noise counts
+CURVE, SAMPLED = 0.6, 0.3
 
 
-def slope_energy(fit: LinearFit, plan: Plan, space: Geometry, schedule: Schedule) -> tuple[float, float, float]:
+def slope_energy(
+    fit: LinearFit, plan: Plan, space: Geometry, schedule: Schedule, variance: float = 0.25, penalty: float = 0.0
+) -> tuple[float, float, float]:
     """The mean square of a fit's scores around their level, the one to expect of noise alone, and in how many directions noise acts.
+
+    Noise is what was drawn, and that of a sample of people: labels of this `variance` around their mean covary with features by chance, the
+    same in every step.
 
     Rows have length 1 in the geometry, so that a second moment which was not released has a mean eigenvalue of 1/d. What
     steps forget of the noise before them is that, times a typical second derivative.
@@ -406,9 +414,16 @@ def slope_energy(fit: LinearFit, plan: Plan, space: Geometry, schedule: Schedule
     values = np.maximum(values, 0.0)
     reach = math.sqrt(1 + plan.intercept**2)
     deviations = _deviation(plan, plan.step_multiplier) * schedule.clips * reach / space.rows
-    variance = remembered(schedule.slope_steps, deviations, BEND * values, schedule.averaged)
+    curve = CURVE * variance * values
+    squares = penalty / space.rows * ((space.shape @ vectors) ** 2).sum(axis=0)  # of coefficients, by what they are in the geometry
+    drawn = remembered(schedule.slope_steps, deviations, curve, schedule.averaged, squares)
+    at, mean = np.zeros(d), np.zeros(d)  # what a steady pull of 1 comes to
+    for t, step in enumerate(schedule.slope_steps):
+        at = (at + step * (1 - curve * at)) / (1 + step * squares)
+        mean += at / schedule.averaged if t >= plan.steps - schedule.averaged else 0.0
+    sampled = SAMPLED * variance * values / space.rows * mean**2
     energy = float((((slope @ vectors) ** 2) * values).sum())
-    parts, outputs = variance * values, len(fit.coef)
+    parts, outputs = (drawn + sampled) * values, len(fit.coef)
     # a sum of unequal squares varies like one of fewer equal ones
     return energy, outputs * float(parts.sum()), outputs * float(parts.sum() ** 2 / max(float((parts**2).sum()), 1e-300))
 

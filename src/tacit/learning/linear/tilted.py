@@ -28,16 +28,15 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from tacit.accounting import Adjacency, Guarantee
 from tacit.learning.linear.error_bars import NoiseBar
 from tacit.learning.linear.losses import Loss
 from tacit.learning.linear.newton import minimise_scores
-from tacit.learning.linear.prior import CHECK_PURE, Prior, agreed_length, kept
+from tacit.learning.linear.prior import CHECK_PURE, Prior, agreed_length, held
 from tacit.learning.linear.pure import LARGEST, STEP, TILT_STEP, cube_noise, deviation
 from tacit.learning.linear.purse import Purse
-from tacit.learning.linear.solvers import LinearFit
+from tacit.learning.linear.solvers import CURVE, SAMPLED, LinearFit
 from tacit.learning.linear.staged import Frame
 from tacit.mechanisms import farthest
 from tacit.noise import from_lattice, round_to_lattice
@@ -46,19 +45,17 @@ __all__ = ["Adjacency", "Guarantee", "tilted_minimum"]
 
 Array = NDArray[np.float64]
 # shares of epsilon: centre and spread, and the distance to the exact minimiser; `Prior` has its own
-SPREAD, REST = 0.12, 0.02
+SPREAD, REST = 0.07, 0.02
 # n epsilon over d^1.5 below which there is nothing to learn but the classes; there is little; no spread is bought
 NONE, FEW, SQUARES = 2.0, 22.0, 30.0
-WIDE, MOST = 3.0, 0.4  # rows are cut at so many deviations at most; no deviation is above this part of the range times that many
+WIDE, SOON, MOST = 6.0, 0.7, 0.4  # rows are cut at so many deviations at most, and how soon; no deviation is above MOST times that many
 PROVED = 0.3  # scores are cut at this part of the parameters' length where they are compared with the labels
 CONSTANT = 0.5  # the constant coordinate beside coordinates in [-1, 1]
 FINE = 0.01  # the noise for the distance, as a part of the noise that the tilt leaves
 LENGTH = 3.0  # a typical length of the parameters for rows in units of WIDE deviations
-BEND = 0.15  # typical curvature of the logistic loss
 ROUND = 1e-12
 # a vote on the slope: its share at most, the noise of a count over the rows that is fine enough, and that is too much for a vote
 VOTE, TOLD, UNSURE = 0.08, 0.005, 0.05
-HARM = 0.01  # what the noise of a slope may be predicted to cost in accuracy
 TURNED = 3.0  # deviations by which people must be seen to be turned
 SOLVED = 1e-11  # of a gradient, for each row
 #: What is added for squared coefficients in public units, by the weights of the classes.
@@ -95,9 +92,12 @@ def tilted_minimum(
     if purse.left <= 0:
         return prior.alone(d, gaussian=False)
     n, budget = prior.rows, prior.rows * purse.strength / d**1.5
-    wide = float(np.clip(0.5 * budget**0.25, 1.0, WIDE))
-    frame = Frame.buy(U, purse, n, SPREAD, most=min(MOST * wide, 1.0), squares=budget >= SQUARES, weights=weights)
-    Z = np.clip(frame.apply(U) / wide, -1.0, 1.0)
+    squares = budget >= SQUARES
+    wide = float(np.clip(SOON * budget**0.25, 1.0, WIDE))
+    frame = Frame.buy(U, purse, n, SPREAD, most=min(MOST * wide, 1.0), squares=squares, weights=weights)
+    # no deviation reaches beyond the public range: a column of 0 and 1 takes up all of its coordinate
+    reach = np.minimum(wide * frame.spread, 1 + np.abs(frame.centre))
+    Z = np.clip((U - frame.centre) / reach, -1.0, 1.0)
     bounded = np.hstack([Z, np.full((len(U), 1), CONSTANT)]) * known[:, None]
     offset = prior.scores
     moved = _moved(loss, offset, weights)
@@ -107,14 +107,21 @@ def tilted_minimum(
     if purse.box_noise(2, vote) > UNSURE * n:
         vote = 0.0
     main = purse.take(purse.left - vote - (CHECK_PURE if prior.few else 0.0))
-    ridge, determinant = best_ridge(loss, main, BEND * n / wide**2, d, outputs, purse.adjacency)
+    size = (frame.spread / reach) ** 2 if squares else np.full(d, 1 / wide**2)  # the mean square of a coordinate as it is cut
+    whole = np.minimum(frame.spread**2 if squares else 1.0, 1 - frame.centre**2) / reach**2  # and as it is, at most
+    size, whole = np.append(size, CONSTANT**2), np.append(whole, CONSTANT**2)
+    variance = float((prior.shares * (1 - prior.shares)).max())
+    curve = CURVE * variance * n * size
+    ridge, determinant = best_ridge(loss, main, float(curve[:-1].mean()), d, outputs, purse.adjacency)
     change = farthest(loss.total_slope(outputs), purse.adjacency)
     scale = (change + outputs * float(TILT_STEP)) / (main - determinant) * (1 + ROUND)
     width = d + 1
     # what noise leaves in a parameter: the tilt over the curvature of the data, at its typical size, and the ridge
-    left = deviation(width) * scale / (BEND * n / wide**2 + ridge)
+    ridges = ridge + np.append(penalty(factors) / reach**2, 0.0)
+    pull = 1 / (curve + ridges)
+    left = deviation(width) * scale * pull
     # a gradient over n rows is known to within rounding, and no solver comes nearer than that over the ridge
-    distance = max(FINE * left * rest / (deviation(width) * 2 * math.sqrt(outputs)), SOLVED * n / ridge)
+    distance = max(FINE * float(left.min()) * rest / (deviation(width) * 2 * math.sqrt(outputs)), SOLVED * n / ridge)
     apart = distance + math.sqrt(outputs * width) * (float(TILT_STEP) / ridge + float(STEP)) / 2
     output = 2 * apart * math.sqrt(outputs) / rest * (1 + ROUND)
 
@@ -122,45 +129,34 @@ def tilted_minimum(
         return np.concatenate([cube_noise(Fraction(size) / step, width) for _ in range(outputs)])
 
     tilt = from_lattice(drawn(scale, TILT_STEP), TILT_STEP).reshape(outputs, width)
-    ridges = ridge + np.append(penalty(factors) / (wide * frame.spread) ** 2, 0.0)
     theta = minimise_scores(moved, bounded, np.where(known, codes, 0).astype(np.float64), ridge=ridges, tilt=tilt, distance=distance)
     point = round_to_lattice(theta.ravel(), STEP, bounds=(-LARGEST, LARGEST))
     released = from_lattice(point + drawn(output, STEP), STEP).reshape(outputs, width)
-    factor = kept(float((released**2).sum()), released.size * left**2, released.size)
+    parts = left**2 + SAMPLED * n * variance * size * pull**2  # and what a sample of people does to it
+    chance = size * parts
+    # a sum of unequal squares varies like one of fewer equal ones
+    directions = outputs * float(chance.sum() ** 2 / (chance @ chance))
+    energy, noisy = float((size * released**2).sum()), math.sqrt(float(whole @ parts))
+    factor = held(energy, outputs * float(chance.sum()), directions, prior.shares, noisy)
     if prior.few:
-        reach = PROVED * float(np.linalg.norm(released))
-        factor = min(factor, agreed_length(bounded @ released.T, codes, prior, reach, purse, weights))
-    noisy = left * math.sqrt(d / wide**2 + CONSTANT**2)  # the deviation that the tilt is predicted to leave in scores
-    factor = min(factor, bearable_noise(prior.shares) / noisy)
+        length = PROVED * float(np.linalg.norm(released))
+        factor = min(factor, agreed_length(bounded @ released.T, codes, prior, length, purse, weights))
     # the model is linear in the rows as they are, not in what was cut off them for the fit: so are the people counted
-    if vote and turns_wrongly(_scores(U, frame, wide, factor * released), codes, offset, purse, vote, weights):
+    if vote and turns_wrongly(_scores(U, frame.centre, reach, factor * released), codes, offset, purse, vote, weights):
         factor = 0.0
-    held = factor * released
-    coef = held[:, :-1] / wide / frame.spread
-    level = offset + held[:, -1] * CONSTANT - coef @ frame.centre
+    released = factor * released
+    coef = released[:, :-1] / reach
+    level = offset + released[:, -1] * CONSTANT - coef @ frame.centre
     most = deviation(width) ** 2 * (outputs * width * (scale / ridge) ** 2 + output**2)
-    return LinearFit(coef, level, scale, NoiseBar(most * np.eye(d + 1), "bound", gaussian=False))
+    units = np.diag(np.append(1 / reach, CONSTANT))
+    units[-1, :-1] = -frame.centre / reach
+    return LinearFit(coef, level, scale, NoiseBar(most * np.eye(d + 1), "bound", gaussian=False).through(units))
 
 
-def _scores(U: Array, frame: Frame, wide: float, parameters: Array) -> Array:
+def _scores(U: Array, centre: Array, reach: Array, parameters: Array) -> Array:
     """Scores around the offset of rows that are not cut."""
-    found: Array = frame.apply(U) / wide @ parameters[:, :-1].T + CONSTANT * parameters[:, -1]
+    found: Array = (U - centre) / reach @ parameters[:, :-1].T + CONSTANT * parameters[:, -1]
     return found
-
-
-def bearable_noise(shares: Array) -> float:
-    """The deviation of noise in a score that turns people away from the larger class at an expected cost of at most HARM in accuracy.
-
-    Where the two largest classes are a logarithm o of their odds apart, noise of deviation t turns a share Phi(-o / t) of people, and
-    each costs tanh(o / 2) on average. Classes that are nearly even bear any noise.
-
-    >>> [round(bearable_noise(np.array([1 - p, p])), 2) for p in (0.5, 0.505, 0.6, 0.76, 0.95)]
-    [inf, inf, 0.25, 0.56, 1.29]
-    """
-    second, first = np.sort(shares)[-2:]
-    apart = math.log(first / second)
-    cost = math.tanh(apart / 2)
-    return math.inf if cost <= 2 * HARM else apart / -float(ndtri(HARM / cost))
 
 
 def turns_wrongly(
