@@ -565,7 +565,6 @@ class TrainedModel:
     correction: Correction | None = None  # of a classifier that must know the group in use
     trees: tuple[Record, ...] = ()  # instead of weights
 
-
     def __repr__(self) -> str:
         made = f"{len(self.trees)} trees" if self.trees else f"{len(self.coef)} numbers"
         return f"a model of {made}, measured on {self.calibration.groups.size} groups"
