@@ -21,6 +21,7 @@ from tacit.mechanisms import (
     FoundCount,
     edge_flow,
     exp_bracket,
+    laplace,
     lipschitz_edge_count,
     recursive,
     recursive_clique_count,
@@ -304,7 +305,7 @@ def test_refusals() -> None:
     for wrong in ({"epsilon": 0}, {"least": 0}, {"least": 2**41}, {"growth": 2}, {"growth": 1e-9}, {"too_low": 0}, {"too_low": 1}):
         with pytest.raises(ParameterError):
             recursive_clique_count(2, **{"epsilon": 1, **wrong})
-    for beta, most in ((0.01, 10), (0.1, 2**41), (0.1, 0), (0, 1)):
+    for beta, most in ((0.005, 10), (0.1, 2**41), (0.1, 0), (0, 1)):
         with pytest.raises(ParameterError):
             recursive_clique_count(2, epsilon=1).accuracy(beta, most=most)
 
@@ -331,16 +332,18 @@ def errors(rule: RecursiveCount, graph: Graph, draws: int) -> tuple[float, list[
 
 
 @pytest.mark.parametrize(("graph", "gain"), [
-    (Graph.of([(i, (i + k) % 300) for i in range(300) for k in (1, 2, 3)]), 5), (heavy_tailed(300, 3, 5), 1.5),
+    (Graph.of([(i, (i + k) % 300) for i in range(300) for k in (1, 2, 3)]), 5), (heavy_tailed(600, 3, 5), 2),
 ], ids=["no hubs", "heavy tail"])  # fmt: skip
 def test_useful_where_only_the_number_of_people_is_known(graph: Graph, gain: float) -> None:
-    """Against the Lipschitz count with n - 1 as its bound, at the same epsilon: the median error of 15 draws, and that of Laplace noise."""
-    off, bounds = errors(recursive_clique_count(2, epsilon=2), graph, 15)
-    step = lipschitz_edge_count(max_degree=299)
-    laplace_median = math.log(2) * (step.max_degree / 2)  # scale 299 / epsilon
-    assert edge_flow(graph, 299) == 2 * len(graph.edges)
-    assert off * gain < laplace_median
-    assert max(bounds) < 299
+    """Against the Lipschitz count with n - 1 as its bound, at the same epsilon: the median error of 9 draws, and that of Laplace noise.
+
+    The defaults were chosen on other graphs (decision 0161), and these by their seeds.
+    """
+    off, bounds = errors(recursive_clique_count(2, epsilon=2), graph, 9)
+    most = len(graph.vertices) - 1
+    assert edge_flow(graph, most) == 2 * len(graph.edges)
+    assert off * gain < lipschitz_edge_count(max_degree=most).accuracy(0.5, noise=laplace(Fraction(most, 2)))
+    assert max(bounds) < most
 
 
 def test_the_error_is_kept_as_often_as_it_says() -> None:

@@ -194,7 +194,7 @@ class RecursiveCount(Mechanism):
     epsilon: Number
     least: int = 1
     growth: Number | None = None
-    too_low: Number = Fraction(1, 64)
+    too_low: Number = Fraction(1, 256)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", count("size", self.size, least=2))
@@ -319,7 +319,7 @@ class RecursiveCount(Mechanism):
         the lowest bound too.
 
         >>> rule = RecursiveCount.for_accuracy(100, 0.05, most=10)
-        >>> rule.accuracy(0.05, most=10) <= 100, 0 < rule.epsilon < 3
+        >>> rule.accuracy(0.05, most=10) <= 100, 3 < rule.epsilon < 4
         (True, True)
         """
         goal = float(positive("alpha", alpha))
@@ -327,14 +327,14 @@ class RecursiveCount(Mechanism):
 
 
 def recursive_clique_count(
-    size: int, *, epsilon: Number, least: int = 1, growth: Number | None = None, too_low: Number = Fraction(1, 64)
+    size: int, *, epsilon: Number, least: int = 1, growth: Number | None = None, too_low: Number = Fraction(1, 256)
 ) -> RecursiveCount:
     """The number of complete subgraphs with `size` vertices, 2 for edges and 3 for triangles, where no bound on degrees is known."""
     return RecursiveCount("clique", size, epsilon, least, growth, too_low)
 
 
 def recursive_star_count(
-    leaves: int, *, epsilon: Number, least: int = 1, growth: Number | None = None, too_low: Number = Fraction(1, 64)
+    leaves: int, *, epsilon: Number, least: int = 1, growth: Number | None = None, too_low: Number = Fraction(1, 256)
 ) -> RecursiveCount:
     """The number of stars with so many leaves, where no bound on degrees is known."""
     return RecursiveCount("star", leaves, epsilon, least, growth, too_low)
