@@ -1,4 +1,4 @@
-"""Attacks on the recursive mechanism: a star with and without its hub, and two ways to take a bound from the data for less than it costs."""
+"""Attacks on the recursive mechanism: a star with and without its hub, and two ways to take a bound for less than it costs."""
 
 from __future__ import annotations
 
