@@ -169,7 +169,7 @@ def test_ties_are_settled_exactly() -> None:
     assert removable(star, 1, tiny) and not removable(star, 0, Fraction(7) - tiny)
 
 
-@pytest.mark.parametrize("fault", ["fails", "zero", "large", "noisy", "not a number"])
+@pytest.mark.parametrize("fault", ["fails", "zero", "large", "noisy", "not a number", "infinite"])
 def test_a_solver_that_errs_changes_no_answer(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The solver only proposes: whatever it says, the answer is that of the graph."""
     import scipy.optimize
@@ -186,6 +186,7 @@ def test_a_solver_that_errs_changes_no_answer(fault: str, monkeypatch: pytest.Mo
         bend = {
             "fails": lambda x: x, "zero": np.zeros_like, "large": lambda x: x * 1e6 + 1e6,
             "noisy": lambda x: x * chance.random(x.shape), "not a number": lambda x: np.full_like(x, np.nan),
+            "infinite": lambda x: np.where(x > 0, np.inf, -np.inf),
         }[fault]  # fmt: skip
         found.x, found.ineqlin.marginals = bend(found.x), bend(found.ineqlin.marginals)
         return found

@@ -109,7 +109,7 @@ def proposed(copies: Copies, heavy: set[Hashable], people: int, limit: Fraction)
     if solved.status != 0:
         return None
 
-    weights = [min(max(int(w * _FIXED), 0), _FIXED) for w in np.nan_to_num(solved.x[:n]).tolist()]
+    weights = [int(w * _FIXED) for w in np.clip(np.nan_to_num(solved.x[:n]), 0, 1).tolist()]
     used, allowed = sum(weights), people * _FIXED
     if used > allowed:
         weights = [w * allowed // used for w in weights]
@@ -123,7 +123,7 @@ def proposed(copies: Copies, heavy: set[Hashable], people: int, limit: Fraction)
     if all(loads[i] <= limit * _FIXED for i in row_of):
         return True
 
-    prices = [max(int(-y * _FIXED), 0) for y in np.nan_to_num(solved.ineqlin.marginals).tolist()]
+    prices = [int(y * _FIXED) for y in np.clip(np.nan_to_num(-solved.ineqlin.marginals), 0, _FIXED).tolist()]
     paid = [min(prices[j], sum(prices[row_of[i]] for i in c if i in row_of)) for j, c in enumerate(members)]
     sums = [0] * n
     for price, c in zip(paid, members, strict=True):
@@ -171,8 +171,9 @@ def place_on(ladder: Sequence[Fraction], copies: Copies) -> int:
 class RecursiveCount(Mechanism):
     """The number of copies of a pattern, with a bound on one person's copies that is found privately, and noise in its proportion.
 
-    Half of epsilon pays for the bound, half for the count. `least` is the lowest bound, `growth` the logarithm of a step of the ladder, and
-    `too_low` the chance that noise sets the bound below the one that the data asks for: the bound is raised by as much as that takes.
+    Half of epsilon pays for the bound, half for the count. `least` is the lowest bound, and `growth` the logarithm of a step of the ladder: a
+    tenth of epsilon where it is left out, between 1/1024 and 1. `too_low` is the chance that noise sets the bound below the one that the
+    data asks for: the bound is raised by as much as that takes.
 
     Guarantee
         Statement: epsilon-DP for one vertex with its edges, or for one edge: two Laplace mechanisms of epsilon/2, the second with a
@@ -205,11 +206,8 @@ class RecursiveCount(Mechanism):
         if self.least > LARGEST:
             raise ParameterError(f"least must be at most 2^40, not {self.least}")
         failure(self.too_low)
-        # the noise on the place has a scale of 2/epsilon steps, which so change the bound by a factor of e^(1/5)
-        growth = min(max(Fraction(self.epsilon) / 10, Fraction(1, 1024)), Fraction(1)) if self.growth is None else self.growth
-        if not Fraction(1, 1024) <= positive("growth", growth) <= 1:
+        if self.growth is not None and not Fraction(1, 1024) <= positive("growth", self.growth) <= 1:
             raise ParameterError(f"growth must be between 1/1024 and 1, not {self.growth}")
-        object.__setattr__(self, "growth", growth)
 
     @property
     def share(self) -> Fraction:
@@ -219,8 +217,10 @@ class RecursiveCount(Mechanism):
     @cached_property
     def ladder(self) -> tuple[Fraction, ...]:
         """The public steps that the bound is chosen from."""
-        assert self.growth is not None
-        return rungs(self.least, self.growth)
+        if self.growth is not None:
+            return rungs(self.least, self.growth)
+        # the noise on the place has a scale of 2/epsilon steps, which so change the bound by a factor of e^(1/5)
+        return rungs(self.least, min(max(Fraction(self.epsilon) / 10, Fraction(1, 1024)), Fraction(1)))
 
     @property
     def lift(self) -> int:
