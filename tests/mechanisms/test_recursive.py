@@ -169,6 +169,18 @@ def test_ties_are_settled_exactly() -> None:
     assert removable(star, 1, tiny) and not removable(star, 0, Fraction(7) - tiny)
 
 
+def test_people_in_few_copies_may_go_too() -> None:
+    """One person in 3 copies, with two others in each, who have 3 more copies of their own: the one is cheaper than a share of all six."""
+    pairs = [(f"{i}a", f"{i}b") for i in range(3)]
+    copies = [frozenset(("one", *pair)) for pair in pairs]
+    copies += [frozenset((h, f"{h}{k}", f"{h}{k}'")) for pair in pairs for h in pair for k in range(3)]
+    heavy = {h for pair in pairs for h in pair}
+    assert removable(copies, 1, Fraction(3)) and least_degree(copies, 1) <= 3 + 1e-9
+    assert least_removal(copies, heavy, Fraction(3)) <= 1
+    # without that person's weight: each of a pair goes with w, and 3 (1 - w) + 1 - 2 w = 3
+    assert least_removal([c - {"one"} for c in copies], heavy, Fraction(3)) == Fraction(6, 5)
+
+
 @pytest.mark.parametrize("fault", ["fails", "zero", "large", "noisy", "not a number", "infinite"])
 def test_a_solver_that_errs_changes_no_answer(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The solver only proposes: whatever it says, the answer is that of the graph."""

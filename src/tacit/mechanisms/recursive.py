@@ -171,9 +171,9 @@ def place_on(ladder: Sequence[Fraction], copies: Copies) -> int:
 class RecursiveCount(Mechanism):
     """The number of copies of a pattern, with a bound on one person's copies that is found privately, and noise in its proportion.
 
-    Half of epsilon pays for the bound, half for the count. `least` is the lowest bound, and `growth` the logarithm of a step of the ladder: a
-    tenth of epsilon where it is left out, between 1/1024 and 1. `too_low` is the chance that noise sets the bound below the one that the
-    data asks for: the bound is raised by as much as that takes.
+    Half of epsilon pays for the bound, half for the count. `least` is the lowest bound, and `growth` the logarithm of a step of the
+    ladder: a tenth of epsilon where it is left out, between 1/1024 and 1. `too_low` is the chance that noise sets the bound below
+    the one that the data asks for: the bound is raised by as much as that takes.
 
     Guarantee
         Statement: epsilon-DP for one vertex with its edges, or for one edge: two Laplace mechanisms of epsilon/2, the second with a
