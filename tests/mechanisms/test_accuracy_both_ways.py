@@ -39,6 +39,7 @@ from tacit.mechanisms.partition_selection import (
 )
 from tacit.mechanisms.quantile import Quantiles, runs_of
 from tacit.mechanisms.randomised_response import CoinResponse
+from tacit.mechanisms.recursive import RecursiveCount
 from tacit.mechanisms.sample_aggregate import BlockMean, sample_aggregate
 from tacit.noise import bernoulli
 from tacit.noise import test_mode as seeded
@@ -138,6 +139,8 @@ def cases() -> list[Case]:
     after = (Space(Graphs(), Nodes()) >> degrees).output >> degrees.for_accuracy(15, BETA)
     start = degrees.histogram(GRAPH)
     found.append(Case("degrees", 15, lambda: float(np.abs(after.function(start) - start).max()), 0.7))
+    unknown = RecursiveCount.for_accuracy(60, BETA, most=2)
+    found.append(Case("edges, recursive", 60, of(Space(Graphs(), Nodes()) >> unknown, GRAPH, 60, lambda a: a.value), 0.1))
     coins = CoinResponse.for_accuracy(0.06, BETA, n=2000)
     # the error is of the population's share, from which the people are drawn as well
     heads = lambda: int(coins.privatise(bernoulli(HALF, 2000)).sum())  # noqa: E731
@@ -174,7 +177,8 @@ def table() -> dict[str, Case]:
 
 
 NAMES = ["mean, private n", "mean, public n", "variance, private n", "variance, public n", "mean of halves", "histogram, laplace",
-         "histogram, gaussian", "block mean", "edges", "triangles", "degrees", "coins", "quantiles", "automatic bounds"]  # fmt: skip
+         "histogram, gaussian", "block mean", "edges", "triangles", "degrees", "edges, recursive", "coins", "quantiles",
+         "automatic bounds"]  # fmt: skip
 
 
 def test_all_cases_are_run(table: dict[str, Case]) -> None:

@@ -19,7 +19,8 @@ The names, by what they are for:
   `maximum`, `automatic_bounds`; of streams: `continual_counting`, `binary_tree`, `square_root`
 - noise that follows the data: `smooth_median`, `smooth_quantile`, `elastic_join_size`, `propose_median`,
   `propose_test_release`; any function on blocks of rows: `sample_aggregate`, `block_mean`, `block_median`
-- graphs under node privacy: `lipschitz_edge_count`, `triangle_count`, `star_count`, `clique_count`
+- graphs under node privacy: `lipschitz_edge_count`, `triangle_count`, `star_count`, `clique_count`; with no bound on degrees:
+  `recursive_clique_count`, `recursive_star_count`
 - sums in integers: `NoisySums`, and from rows of floats `noisy_sum`, `noisy_table`, `noisy_second_moment` and their kin
 - proofs by enumeration: `verify`, `counterexample`, `score_pairs`, `exp_bracket`; to write a mechanism of your own: `Mechanism`
 
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
         loss_spread, maximum, median, minimum, quantile, quantiles, run_table, runs_of,
     )
     from tacit.mechanisms.randomised_response import RandomisedResponse, from_coins, randomised_response
+    from tacit.mechanisms.recursive import FoundCount, recursive_clique_count, recursive_star_count
     from tacit.mechanisms.row_sums import (
         LATTICE_BITS, FactorRows, bits_for, clip_rows, farthest, farthest_moment, farthest_table, noisy_count,
         noisy_l1_sum, noisy_outer_sum, noisy_second_moment, noisy_sum, noisy_table, table_totals, to_lattice,
@@ -116,6 +118,7 @@ __getattr__, __dir__ = lazily(__name__, {
         "loss_spread", "maximum", "median", "minimum", "quantile", "quantiles", "run_table", "runs_of",
     ),
     "randomised_response": ("RandomisedResponse", "from_coins", "randomised_response"),
+    "recursive": ("FoundCount", "recursive_clique_count", "recursive_star_count"),
     "row_sums": (
         "LATTICE_BITS", "FactorRows", "bits_for", "clip_rows", "farthest", "farthest_moment", "farthest_table",
         "noisy_count", "noisy_l1_sum", "noisy_outer_sum", "noisy_second_moment", "noisy_sum", "noisy_table",
@@ -133,8 +136,8 @@ __getattr__, __dir__ = lazily(__name__, {
 })  # fmt: skip
 
 __all__ = [
-    "LATTICE_BITS", "AboveThreshold", "BinaryTree", "FactorRows", "FoundBounds", "GaussianMechanism", "GaussianSelection",
-    "GeometricMechanism", "HaltedError", "HeavyTail", "Holdings", "JoinSize", "KeySelection", "Ladder",
+    "LATTICE_BITS", "AboveThreshold", "BinaryTree", "FactorRows", "FoundBounds", "FoundCount", "GaussianMechanism",
+    "GaussianSelection", "GeometricMechanism", "HaltedError", "HeavyTail", "Holdings", "JoinSize", "KeySelection", "Ladder",
     "LaplaceMechanism", "LaplaceSelection", "Law", "Mechanism", "NoisyMax", "NoisySums", "OptimalSelection",
     "PermuteAndFlip", "RandomisedResponse", "SipsSelection", "Sparse", "above_threshold", "automatic_bounds",
     "best_selection", "binary_tree", "bits_for", "block_mean", "block_median", "bounded_mean",
@@ -146,7 +149,8 @@ __all__ = [
     "maximum", "median", "minimum", "noisy_count", "noisy_histogram", "noisy_l1_sum", "noisy_max",
     "noisy_outer_sum", "noisy_second_moment", "noisy_sum", "noisy_table", "optimal_selection",
     "permute_and_flip", "plain_key", "planar_laplace", "propose_interquartile_range", "propose_median",
-    "propose_test_release", "quantile", "quantiles", "randomised_response", "run_table", "runs_of",
+    "propose_test_release", "quantile", "quantiles", "randomised_response",
+    "recursive_clique_count", "recursive_star_count", "run_table", "runs_of",
     "sample_aggregate", "score_pairs", "smooth_interquartile_range", "smooth_median", "smooth_quantile", "spherical_laplace",
     "square_root", "staircase", "staircase_draw", "star_count", "table_totals", "to_lattice", "top_k",
     "triangle_count", "verify",

@@ -59,7 +59,7 @@ _FIXED = 2**40
 Copies = Sequence[frozenset[Hashable]]
 
 
-def _per_change(space: Space, what: str, *, node: int, edge: int) -> Callable[[Number], Number]:
+def per_change(space: Space, what: str, *, node: int, edge: int) -> Callable[[Number], Number]:
     """The stability map: so many steps for a vertex with its edges, so many for an edge."""
     if not isinstance(space.domain, Graphs):
         raise DomainError(f"{what} works on graphs, not on {space.domain}")
@@ -119,7 +119,7 @@ class EdgeCount(Step):
         object.__setattr__(self, "max_degree", count("max_degree", self.max_degree))
 
     def bind(self, space: Space) -> Transformation:
-        stability = _per_change(space, "lipschitz_edge_count", node=2 * self.max_degree, edge=2)
+        stability = per_change(space, "lipschitz_edge_count", node=2 * self.max_degree, edge=2)
         output = Space(Lattice(Fraction(1, 2), 0, None), Absolute())
         name = f"lipschitz_edge_count(max_degree={self.max_degree})"
         return Transformation(space, output, lambda graph: edge_flow(graph, self.max_degree), stability, name, "KNRS 2013, flow")
@@ -225,9 +225,19 @@ def exact_value(copies: Copies, bound: int) -> Fraction:
     vertices = list(dict.fromkeys(v for c in copies for v in c))
     width = len(copies)
     rows = [[Fraction(v in c) for c in copies] for v in vertices] + [[Fraction(i == j) for j in range(width)] for i in range(width)]
-    height = len(rows)
-    table = [[*row, *(Fraction(i == j) for j in range(height)), Fraction(bound if i < len(vertices) else 1)] for i, row in enumerate(rows)]
-    gain = [Fraction(1)] * width + [Fraction(0)] * (height + 1)
+    return exact_maximum([Fraction(1)] * width, rows, [Fraction(bound)] * len(vertices) + [Fraction(1)] * width)
+
+
+def exact_maximum(gains: Sequence[Fraction], rows: Sequence[Sequence[Fraction]], limits: Sequence[Fraction]) -> Fraction:
+    """The most of gains . x over x >= 0 with rows . x <= limits, none of which is negative; the maximum must exist.
+
+    >>> one = Fraction(1)
+    >>> exact_maximum([one, one], [[one, 2 * one], [2 * one, one]], [one, one])
+    Fraction(2, 3)
+    """
+    width, height = len(gains), len(rows)
+    table = [[*row, *(Fraction(i == j) for j in range(height)), limits[i]] for i, row in enumerate(rows)]
+    gain = [*gains, *([Fraction(0)] * (height + 1))]
     basis = [width + i for i in range(height)]
     while True:
         enter = next((j for j in range(width + height) if gain[j] > 0), None)
@@ -295,7 +305,7 @@ class SubgraphCount(Step):
 
     def bind(self, space: Space) -> Transformation:
         steps = self.per_vertex * STEP.denominator
-        stability = _per_change(space, f"{self.pattern}_count", node=steps, edge=steps)
+        stability = per_change(space, f"{self.pattern}_count", node=steps, edge=steps)
         output = Space(Lattice(STEP, 0, None), Absolute())
         name = f"{self.pattern}_count({self.size}, max_degree={self.max_degree})"
         bound = self.per_vertex
@@ -372,7 +382,7 @@ class DegreeHistogram(Step):
         return hashlib.blake2b(names.encode(), key=self.key[:64], digest_size=16).digest()
 
     def bind(self, space: Space) -> Transformation:
-        stability = _per_change(space, "lipschitz_degree_histogram", node=2 * self.max_degree + 1, edge=4)
+        stability = per_change(space, "lipschitz_degree_histogram", node=2 * self.max_degree + 1, edge=4)
         output = Space(Vectors(Integers(0, None), self.max_degree + 1), L1())
         name = f"lipschitz_degree_histogram(max_degree={self.max_degree})"
         return Transformation(space, output, self.histogram, stability, name, "Day, Li, Lyu 2016")

@@ -23,6 +23,8 @@ OTHER_WORDS = {
     "maximum": "a quantile",
     "minimum": "a quantile",
     "propose_test_release": "with the median or the quartiles",
+    "recursive_star_count": "a recursive_clique_count of another pattern",
+    "FoundCount": "what a recursive_clique_count answers",
     "smooth_quantile": "with q = 1/2",
     **dict.fromkeys(("BinaryTree", "GaussianMechanism", "GeometricMechanism", "LaplaceMechanism", "NoisyMax"), "made by a function"),
     **dict.fromkeys(("AboveThreshold", "PermuteAndFlip", "RandomisedResponse"), "made by a function"),

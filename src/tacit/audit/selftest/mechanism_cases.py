@@ -60,6 +60,7 @@ from tacit.mechanisms import (
     noisy_histogram,
     planar_laplace,
     randomised_response,
+    recursive_clique_count,
     square_root,
     staircase,
     star_count,
@@ -243,6 +244,11 @@ def _graphs() -> list[Case]:
         case("cliques", clique_count(3, max_degree=3), wheel),
         case("stars", star_count(2, max_degree=3), star),
         case("degrees", lipschitz_degree_histogram(max_degree=3), star, 0.4, loss),
+        called(
+            "graph: recursive count", measured(Space(Graphs(), Nodes()) >> recursive_clique_count(2, epsilon=2, growth=0.5)),
+            [star.without("hub"), star], 0.3, read=lambda answer: (answer.bound, answer.value), trials=SLOW,
+            why="bound and count must both come out on one side for the whole price",
+        ),
     ]
 
 
