@@ -112,6 +112,23 @@ def test_a_useless_solver_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     assert settled(k5, 3) == good == 5 * 64
 
 
+@pytest.mark.parametrize("said", [np.nan, np.inf, -np.inf, 1e300])
+def test_what_a_solver_says_cannot_raise(said: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number that is none, from a solver that calls itself done: an error would depend on the graph."""
+    import scipy.optimize
+
+    k5, true = triangles(Graph.of(itertools.combinations(range(5), 2))), scipy.optimize.linprog
+
+    def wrong(*arguments: object, **options: object) -> object:
+        found = true(*arguments, **options)
+        found.x, found.ineqlin.marginals = np.full_like(found.x, said), np.full_like(found.ineqlin.marginals, said)
+        return found
+
+    monkeypatch.setattr(scipy.optimize, "linprog", wrong)
+    low, high = bracket(k5, 3)
+    assert low <= exact_value(k5, 3) <= high and settled(k5, 3) == 5 * 64
+
+
 def brute_copies(graph: Graph, size: int) -> int:
     return sum(all(frozenset(p) in graph.edges for p in itertools.combinations(c, 2)) for c in itertools.combinations(graph.vertices, size))
 

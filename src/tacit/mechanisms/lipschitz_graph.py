@@ -205,13 +205,14 @@ def bracket(copies: Copies, bound: int) -> tuple[Fraction, Fraction]:
     solved = linprog(-np.ones(len(copies)), A_ub=matrix, b_ub=np.full(len(vertices), float(bound)), bounds=(0, 1), method="highs")
     if solved.status != 0:
         return Fraction(0), Fraction(len(copies))
-    shares = [min(max(int(x * _FIXED), 0), _FIXED) for x in solved.x.tolist()]
+    shares = [int(x * _FIXED) for x in np.clip(np.nan_to_num(solved.x), 0, 1).tolist()]
     loads = [0] * len(vertices)
     for share, m in zip(shares, members, strict=True):
         for i in m:
             loads[i] += share
     low = Fraction(sum(shares), _FIXED) * min(Fraction(1), Fraction(bound * _FIXED, max(*loads, 1)))
-    prices = [max(math.ceil(-y * _FIXED), 0) for y in solved.ineqlin.marginals.tolist()]
+    # a price above a whole copy buys nothing more; and no value that a solver proposes may raise
+    prices = [math.ceil(y * _FIXED) for y in np.clip(np.nan_to_num(-solved.ineqlin.marginals), 0, 1).tolist()]
     high = bound * sum(prices) + sum(max(0, _FIXED - sum(prices[i] for i in m)) for m in members)
     return low, min(Fraction(high, _FIXED), Fraction(len(copies)))
 
