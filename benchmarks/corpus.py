@@ -177,6 +177,15 @@ def _candidates() -> list[tuple[str, str]]:
     return [(package, item.split(" ")[0]) for package, item in pairs]
 
 
+def _tried(task: Task, package: str, name: str) -> tuple[str, Rows] | None:
+    """What `_label` finds; a table that cannot be read is no candidate."""
+    try:
+        return _label(task, package, name)
+    except Exception as error:
+        print(f"{package}/{name}: {type(error).__name__}", file=sys.stderr)
+        return None
+
+
 def chosen(task: Task) -> Iterator[Entry]:
     """The development and report tables of a task, by steps 1 to 4 of the rule."""
     seen: set[str] = set()
@@ -190,11 +199,7 @@ def chosen(task: Task) -> Iterator[Entry]:
         if name.lower() in seen or taken.get(package, 0) >= EACH or full[part] >= SIZE:
             continue
         seen.add(name.lower())
-        try:
-            label = _label(task, package, name)
-        except Exception as error:  # a table that cannot be read is no candidate
-            print(f"{package}/{name}: {type(error).__name__}", file=sys.stderr)
-            continue
+        label = _tried(task, package, name)
         if label is not None:
             parts[package] = part
             taken[package] = taken.get(package, 0) + 1
@@ -211,11 +216,7 @@ def fresh(task: Task, before: list[Entry]) -> Iterator[Entry]:
         if package in packages or name.lower() in seen or taken.get(package, 0) >= FRESH_EACH:
             continue
         seen.add(name.lower())
-        try:
-            label = _label(task, package, name)
-        except Exception as error:  # a table that cannot be read is no candidate
-            print(f"{package}/{name}: {type(error).__name__}", file=sys.stderr)
-            continue
+        label = _tried(task, package, name)
         if label is not None:
             taken[package] = taken.get(package, 0) + 1
             yield Entry(task, "fresh", package, name, label[0], *label[1].X.shape)
