@@ -285,6 +285,16 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(listed(site_settings()["nav"])) == sorted([*written, *site.GUESTS.values()])
 
 
+def test_the_first_page_names_every_page_and_counts_the_failures() -> None:
+    first = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\]\(([\w/-]+\.md)", first))
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    # Pages of the reference and of the decisions are named by an index of their own.
+    assert {page for page in pages - named if not page.startswith(("reference/", "decisions/"))} == {"index.md"}
+    rows = re.findall(r"^\| \d+ \|", (ROOT / "docs" / "failures.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert f"(failures.md): {len(rows)} ways" in first
+
+
 def test_the_site_asks_nothing_of_the_network() -> None:
     settings = site_settings()
     assert settings["theme"]["font"] is False  # type: ignore[index]
