@@ -314,8 +314,9 @@ def test_what_is_not_protected_depends_on_the_unit() -> None:
         return " ".join(limits(found, unit))
 
     assert "several values of id" in said(Unit("id", max_rows=3))
-    assert "more than one row" in said(Unit.row())
+    assert "more than one row" in said(Unit.row()) and "declared cap" not in said(Unit.row())
     assert "declared, not enforced" in said(Unit("id", max_rows=3, capped=True))
+    assert "declared, not enforced" in said(Unit.node(ends=("src", "dst"), max_rows=50, capped=True))
     assert "each month is protected by itself" in said(Unit("id", max_rows=3, window="month", when="day"))
     assert "How many people there are" in said(Unit("id", max_rows=3, adjacency=Adjacency.REPLACE_ONE))
     assert re.search("possible values of region", said(Unit.row()))

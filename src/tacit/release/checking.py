@@ -362,8 +362,8 @@ def check_in_words(found: DataCheck) -> str:
     lines += ["", *(_spread_line(spread, found.job.unit.typed().noun) for spread in found.spreads)]
     for figure in found.figures:
         what = (
-            f"{figure.output}.{figure.figure}: caps and bounds take {figure.cut:.1%} of it (in one "
-            f"group {figure.worst:.1%})"
+            f"{figure.output}.{figure.figure}: caps and bounds take {figure.cut:z.1%} of it (in one "
+            f"group {figure.worst:z.1%})"
         )
         noise = f"; noise is within {figure.noise:.1%}" if math.isfinite(figure.noise) else ""
         lines.append(what + noise + ("; MOSTLY CUT OFF" if abs(figure.cut) > 0.5 else ""))

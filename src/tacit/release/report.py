@@ -351,7 +351,7 @@ def limits(plan: JobPlan, unit: Unit) -> list[str]:
         found.append(f"{who}: the loss grows with each member.")
     if plan.protects:
         found.append(f"Everything else about {one(unit)}: protected are {plan.protects}, and no more.")
-    if unit.capped:
+    if unit.capped and (unit.person is not None or unit.ends is not None):
         found.append("Anyone who has more rows than the declared cap: that the data obey it was declared, not enforced.")
     if unit.window is not None:
         found.append(f"A {unit.noun} over time: each {unit.window} is protected by itself, and losses of several add up.")
