@@ -59,8 +59,8 @@ def test_one_worker_has_a_question_until_its_lease_runs_out(database: Database) 
 def test_a_question_is_a_claim_of_its_worker_in_the_transaction_that_files_it(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, begun, real = [1000.0], list[int](), database.write
-    monkeypatch.setattr(database, "write", lambda: begun.append(1) or real())
+    clock, begun, real = [1000.0], list[int](), database.writing
+    monkeypatch.setattr(database, "writing", lambda: begun.append(1) or real())
     first, second = (Claims(database, lease=10, clock=lambda: clock[0]) for _ in range(2))
     row, new = first.file(values("k"), mine=True)
     question = str(row["id"])
