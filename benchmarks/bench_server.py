@@ -102,32 +102,51 @@ def new(number: int) -> dict[str, str]:
     return {"sql": SQL.format(age=f"{number % 100}.{number // 100:04d}"), "epsilon": f"0.0005{number:06d}"}
 
 
-def asked_over_http(token: str, seconds: float, clients: int, port: int, first: int = 0) -> tuple[int, float]:
-    """Questions of so many connections, each a new question under a new key, and the seconds they took."""
-    numbers, counted = itertools.count(first), [0] * clients
+def asked_over_http(
+    token: str, seconds: float, clients: int, port: int, first: int = 0, worked: Callable[[], float] = time.process_time
+) -> tuple[float, float, float]:
+    """Answers a second, of so many connections that ask a new question as soon as the last is answered; and what one took of `worked`
+    and of the processor here, in milliseconds.
+
+    Counted is what happens once every connection has had an answer, and while all of them go on asking: answers wait for the grid, and
+    when the last are waited for nothing is worked on.
+    """
+    numbers, ended = itertools.count(first), [list[float]() for _ in range(clients)]
     # the least that asks the same: it works on the same cores as what is measured
     open_ = [http.client.HTTPConnection("127.0.0.1", port, timeout=60) for _ in range(clients)]
-    began = time.monotonic()
+    begun, stop = [threading.Event() for _ in range(clients)], threading.Event()
 
     def one(lane: int) -> None:
-        while time.monotonic() < began + seconds:
-            number = next(numbers)
-            body = json.dumps({"dataset": "visits", "purpose": "bed-planning", **new(number)}).encode()
-            headers = {"authorization": f"Bearer {token}", "content-type": "application/json", "prefer": "wait=30",
-                       "idempotency-key": f"bench-{os.getpid()}-{number}-{time.monotonic_ns()}"}  # fmt: skip
-            open_[lane].request("POST", "/v1/questions", body, headers)
-            answer = open_[lane].getresponse()
-            text = answer.read()
-            if answer.status != 200:
-                raise SystemExit(text.decode())
-            counted[lane] += 1
+        try:
+            while not stop.is_set():
+                number = next(numbers)
+                body = json.dumps({"dataset": "visits", "purpose": "bed-planning", **new(number)}).encode()
+                headers = {"authorization": f"Bearer {token}", "content-type": "application/json", "prefer": "wait=30",
+                           "idempotency-key": f"bench-{os.getpid()}-{number}-{time.monotonic_ns()}"}  # fmt: skip
+                open_[lane].request("POST", "/v1/questions", body, headers)
+                answer = open_[lane].getresponse()
+                text = answer.read()
+                if answer.status != 200:
+                    raise SystemExit(text.decode())
+                ended[lane].append(time.monotonic())
+                begun[lane].set()
+        finally:
+            begun[lane].set()
 
     lanes = [threading.Thread(target=one, args=(lane,)) for lane in range(clients)]
     for lane in lanes:
         lane.start()
+        time.sleep(1 / clients)  # people do not ask all at the same moment
+    for event in begun:
+        event.wait()
+    since, before, own = time.monotonic(), worked(), time.process_time()
+    time.sleep(seconds)
+    until, after, own = time.monotonic(), worked(), time.process_time() - own
+    stop.set()
     for lane in lanes:
         lane.join()
-    return sum(counted), time.monotonic() - began
+    asked = sum(since < moment <= until for lane in ended for moment in lane)
+    return asked / (until - since), 1e3 * (after - before) / asked, 1e3 * own / asked
 
 
 def worked(process: int) -> float:
@@ -192,11 +211,9 @@ def questions(place: Path, token: str, server: int, seconds: float, clients: int
     """New questions of the service and of as many processes by turns; the medians of the rounds."""
     found = []
     for turn in range(rounds):
-        before, own = worked(server), time.process_time()
-        asked, took = asked_over_http(token, seconds, clients, PORT, first=turn * 50_000)
-        spent, own = 1e3 * (worked(server) - before) / asked, 1e3 * (time.process_time() - own) / asked
+        rate, spent, own = asked_over_http(token, seconds, clients, PORT, turn * 50_000, lambda: worked(server))
         direct, alone = asked_in_process(place, seconds, 2, first=turn * 50_000)
-        found.append((asked / took, direct, spent, alone, own, asked / took / direct, spent / alone))
+        found.append((rate, direct, spent, alone, own, rate / direct, spent / alone))
         if rounds > 1:  # rates, processor times, the client's, ratios
             print(*(f"{figure:.2f}" for figure in found[-1]), flush=True)
     rate, direct, spent, alone, own, ratio, times = (statistics.median(column) for column in zip(*found, strict=True))
