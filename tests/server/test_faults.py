@@ -214,8 +214,8 @@ def test_a_disk_that_is_full_for_a_while_costs_no_answer_twice(
         engine, file, real = house.service.database.engine, house.service.database.file, File._opened
         assert file is not None
 
-        def small(self: File) -> sqlite3.Connection:
-            connection = real(self)
+        def small(self: File, wait: float) -> sqlite3.Connection:
+            connection = real(self, wait)
             pages = connection.execute("PRAGMA page_count").fetchone()["page_count"]
             connection.execute(f"PRAGMA max_page_count = {pages}")
             return connection

@@ -82,7 +82,7 @@ class File:
         found: list[dict[str, Any]] | None = None
         with suppress(sqlite3.Error):
             if reader is None:
-                reader = self._opened()
+                reader = self._opened(0)
             found = [dict(row) for row in islice(reader.execute(self.text(query), dict(values)), most)]
         if reader is not None:
             _kept(self.readers, reader, usable=found is not None)
@@ -98,7 +98,7 @@ class File:
             connection: sqlite3.Connection | None = None
             with suppress(IndexError):
                 connection = self.writers.pop()
-            connection = connection or self._opened()
+            connection = connection or self._opened(self.wait)
             whole = False
             try:
                 begin(connection, until)
@@ -114,10 +114,13 @@ class File:
         finally:
             self._turn.release()
 
-    def _opened(self) -> sqlite3.Connection:
-        found = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
+    def _opened(self, wait: float) -> sqlite3.Connection:
+        """A connection that waits for nobody by itself, once it is open."""
+        found = sqlite3.connect(self.path, timeout=wait, isolation_level=None, check_same_thread=False)
         found.row_factory = sqlite3.Row
-        found.execute("PRAGMA synchronous = NORMAL")
+        if wait:  # to write
+            found.execute("PRAGMA synchronous = NORMAL")
+            found.execute("PRAGMA busy_timeout = 0")
         return found
 
     def close(self) -> None:
