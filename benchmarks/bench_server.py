@@ -8,7 +8,8 @@ The routes are loaded by wrk (16 connections, 2 threads), one after the other on
 bare route that answers with the same bytes. A price is timed at a median over HTTP and in process. A curve of 25 epsilons is
 timed beside single prices of new questions. Questions are asked by as many connections as keep the workers busy while answers wait
 for the grid, and by as many processes as there are workers, which call `session.sql` on the same data; no text and no price is asked
-twice by either. Their processor time is told too, which other work on the machine hardly changes. Watchers are idle event streams.
+twice by either. Counted is the time in which all connections go on asking; the rate with the waits for the last answers is told too,
+and their processor time, which other work on the machine hardly changes. Watchers are idle event streams.
 All in one run; only the ratios mean something.
 """
 
@@ -104,17 +105,17 @@ def new(number: int) -> dict[str, str]:
 
 def asked_over_http(
     token: str, seconds: float, clients: int, port: int, first: int = 0, worked: Callable[[], float] = time.process_time
-) -> tuple[float, float, float]:
-    """Answers a second, of so many connections that ask a new question as soon as the last is answered; and what one took of `worked`
-    and of the processor here, in milliseconds.
+) -> tuple[float, float, float, float]:
+    """Answers a second, of so many connections that ask a new question as soon as the last is answered; what one took of `worked`
+    and of the processor here, in milliseconds; and the answers a second from the first request to the last answer.
 
-    Counted is what happens once every connection has had an answer, and while all of them go on asking: answers wait for the grid, and
-    when the last are waited for nothing is worked on.
+    The first three are of the time in which every connection has had an answer and all go on asking. Answers wait for the grid: while
+    the last are waited for, and nobody asks, nothing is worked on, which the fourth tells.
     """
     numbers, ended = itertools.count(first), [list[float]() for _ in range(clients)]
     # the least that asks the same: it works on the same cores as what is measured
     open_ = [http.client.HTTPConnection("127.0.0.1", port, timeout=60) for _ in range(clients)]
-    begun, stop = [threading.Event() for _ in range(clients)], threading.Event()
+    begun, stop, failed = [threading.Event() for _ in range(clients)], threading.Event(), list[str]()
 
     def one(lane: int) -> None:
         try:
@@ -127,13 +128,15 @@ def asked_over_http(
                 answer = open_[lane].getresponse()
                 text = answer.read()
                 if answer.status != 200:
-                    raise SystemExit(text.decode())
+                    failed.append(text.decode())
+                    return
                 ended[lane].append(time.monotonic())
                 begun[lane].set()
         finally:
             begun[lane].set()
 
     lanes = [threading.Thread(target=one, args=(lane,)) for lane in range(clients)]
+    first_asked = time.monotonic()
     for lane in lanes:
         lane.start()
         time.sleep(1 / clients)  # people do not ask all at the same moment
@@ -145,8 +148,11 @@ def asked_over_http(
     stop.set()
     for lane in lanes:
         lane.join()
+    if failed:
+        raise SystemExit(failed[0])
     asked = sum(since < moment <= until for lane in ended for moment in lane)
-    return asked / (until - since), 1e3 * (after - before) / asked, 1e3 * own / asked
+    whole = sum(map(len, ended)) / (max(moment for lane in ended for moment in lane) - first_asked)
+    return asked / (until - since), 1e3 * (after - before) / asked, 1e3 * own / asked, whole
 
 
 def worked(process: int) -> float:
@@ -211,13 +217,14 @@ def questions(place: Path, token: str, server: int, seconds: float, clients: int
     """New questions of the service and of as many processes by turns; the medians of the rounds."""
     found = []
     for turn in range(rounds):
-        rate, spent, own = asked_over_http(token, seconds, clients, PORT, turn * 50_000, lambda: worked(server))
+        rate, spent, own, whole = asked_over_http(token, seconds, clients, PORT, turn * 50_000, lambda: worked(server))
         direct, alone = asked_in_process(place, seconds, 2, first=turn * 50_000)
-        found.append((rate, direct, spent, alone, own, rate / direct, spent / alone))
-        if rounds > 1:  # rates, processor times, the client's, ratios
+        found.append((rate, direct, spent, alone, own, whole, rate / direct, spent / alone))
+        if rounds > 1:  # rates, processor times, the client's, the rate of the whole, ratios
             print(*(f"{figure:.2f}" for figure in found[-1]), flush=True)
-    rate, direct, spent, alone, own, ratio, times = (statistics.median(column) for column in zip(*found, strict=True))
+    rate, direct, spent, alone, own, whole, ratio, times = (statistics.median(column) for column in zip(*found, strict=True))
     line("questions a second, 2 processes", f"{rate:.1f}", f"{direct:.1f}", ratio, 0.8, True)
+    print(f"{'  with the first and the last waits':<44}{whole:>16.1f}{direct:>16.1f}{whole / direct:>8.2f}")
     line(f"processor time of one, ms (client {own:.1f})", f"{spent:.1f}", f"{alone:.1f}", times, 1.25, False)
 
 
