@@ -1,18 +1,21 @@
 """The service beside a bare FastAPI route with the same bytes, and beside a session in process.
 
-    python benchmarks/bench_server.py            all of it, about two minutes
-    python benchmarks/bench_server.py --quick    3 seconds for each load
+    python benchmarks/bench_server.py                          all of it, about two minutes
+    python benchmarks/bench_server.py --quick                  3 seconds for each load
+    python benchmarks/bench_server.py --questions --rounds 5   the questions alone, by turns with the processes
 
 The routes are loaded by wrk (16 connections, 2 threads), one after the other on the same two worker processes: an account page, and a
 bare route that answers with the same bytes. A price is timed at a median over HTTP and in process. A curve of 25 epsilons is
 timed beside single prices of new questions. Questions are asked by as many connections as keep the workers busy while answers wait
 for the grid, and by as many processes as there are workers, which call `session.sql` on the same data; no text and no price is asked
-twice by either. Their processor time is told too, which other work on the machine hardly changes. Watchers are idle event streams.
+twice by either. Counted is the time in which all connections go on asking; the rate with the waits for the last answers is told too,
+and their processor time, which other work on the machine hardly changes. Watchers are idle event streams.
 All in one run; only the ratios mean something.
 """
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import itertools
 import json
@@ -100,32 +103,56 @@ def new(number: int) -> dict[str, str]:
     return {"sql": SQL.format(age=f"{number % 100}.{number // 100:04d}"), "epsilon": f"0.0005{number:06d}"}
 
 
-def asked_over_http(token: str, seconds: float, clients: int, port: int) -> tuple[int, float]:
-    """Questions of so many connections, each a new question under a new key, and the seconds they took."""
-    numbers, counted = itertools.count(), [0] * clients
+def asked_over_http(
+    token: str, seconds: float, clients: int, port: int, first: int = 0, worked: Callable[[], float] = time.process_time
+) -> tuple[float, float, float, float]:
+    """Answers a second, of so many connections that ask a new question as soon as the last is answered; what one took of `worked`
+    and of the processor here, in milliseconds; and the answers a second from the first request to the last answer.
+
+    The first three are of the time in which every connection has had an answer and all go on asking. Answers wait for the grid: while
+    the last are waited for, and nobody asks, nothing is worked on, which the fourth tells.
+    """
+    numbers, ended = itertools.count(first), [list[float]() for _ in range(clients)]
     # the least that asks the same: it works on the same cores as what is measured
     open_ = [http.client.HTTPConnection("127.0.0.1", port, timeout=60) for _ in range(clients)]
-    began = time.monotonic()
+    begun, stop, failed = [threading.Event() for _ in range(clients)], threading.Event(), list[str]()
 
     def one(lane: int) -> None:
-        while time.monotonic() < began + seconds:
-            number = next(numbers)
-            body = json.dumps({"dataset": "visits", "purpose": "bed-planning", **new(number)}).encode()
-            headers = {"authorization": f"Bearer {token}", "content-type": "application/json", "prefer": "wait=30",
-                       "idempotency-key": f"bench-{os.getpid()}-{number}-{time.monotonic_ns()}"}  # fmt: skip
-            open_[lane].request("POST", "/v1/questions", body, headers)
-            answer = open_[lane].getresponse()
-            text = answer.read()
-            if answer.status != 200:
-                raise SystemExit(text.decode())
-            counted[lane] += 1
+        try:
+            while not stop.is_set():
+                number = next(numbers)
+                body = json.dumps({"dataset": "visits", "purpose": "bed-planning", **new(number)}).encode()
+                headers = {"authorization": f"Bearer {token}", "content-type": "application/json", "prefer": "wait=30",
+                           "idempotency-key": f"bench-{os.getpid()}-{number}-{time.monotonic_ns()}"}  # fmt: skip
+                open_[lane].request("POST", "/v1/questions", body, headers)
+                answer = open_[lane].getresponse()
+                text = answer.read()
+                if answer.status != 200:
+                    failed.append(text.decode())
+                    return
+                ended[lane].append(time.monotonic())
+                begun[lane].set()
+        finally:
+            begun[lane].set()
 
     lanes = [threading.Thread(target=one, args=(lane,)) for lane in range(clients)]
+    first_asked = time.monotonic()
     for lane in lanes:
         lane.start()
+        time.sleep(1 / clients)  # people do not ask all at the same moment
+    for event in begun:
+        event.wait()
+    since, before, own = time.monotonic(), worked(), time.process_time()
+    time.sleep(seconds)
+    until, after, own = time.monotonic(), worked(), time.process_time() - own
+    stop.set()
     for lane in lanes:
         lane.join()
-    return sum(counted), time.monotonic() - began
+    if failed:
+        raise SystemExit(failed[0])
+    asked = sum(since < moment <= until for lane in ended for moment in lane)
+    whole = sum(map(len, ended)) / (max(moment for lane in ended for moment in lane) - first_asked)
+    return asked / (until - since), 1e3 * (after - before) / asked, 1e3 * own / asked, whole
 
 
 def worked(process: int) -> float:
@@ -150,25 +177,25 @@ service.subjects.refresh(dataset, purpose.id)
 def ask(number):
     asked = new(number)
     session.sql(asked["sql"], epsilon=asked["epsilon"])
-place, count = int(sys.argv[3]), 0
+place, count, first = int(sys.argv[3]), 0, int(sys.argv[5])
 for number in range(20):
-    ask(800000 + 100 * place + number)
+    ask(800000 + 100 * place + number + first // 1000)
 print("ready", flush=True)
 sys.stdin.readline()
 began, spent = time.monotonic(), time.process_time()
 while time.monotonic() < began + float(sys.argv[2]):
-    ask(2 * count + place)
+    ask(first + 2 * count + place)
     count += 1
 print(count, time.monotonic() - began, time.process_time() - spent, flush=True)
 import os; os._exit(0)
 """
 
 
-def asked_in_process(place: Path, seconds: float, processes: int) -> tuple[float, float]:
+def asked_in_process(place: Path, seconds: float, processes: int, first: int = 0) -> tuple[float, float]:
     """Questions a second of as many processes that call `session.sql`, and the processor time of one in milliseconds."""
     words = [sys.executable, "-c", LOOP, str(place), str(seconds)]
     running = [
-        subprocess.Popen([*words, str(n), str(Path(__file__).parent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([*words, str(n), str(Path(__file__).parent), str(first)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for n in range(processes)
     ]
     for process in running:
@@ -186,8 +213,32 @@ def line(what: str, ours: str, other: str, ratio: float, limit: float, least: bo
     print(f"{what:<44}{ours:>16}{other:>16}{ratio:>8.2f}  {'at least' if least else 'at most'} {limit:g}: {'yes' if good else 'NO'}")
 
 
-def main(seconds: float) -> None:
-    if shutil.which("wrk") is None:
+def questions(place: Path, token: str, server: int, seconds: float, clients: int, rounds: int = 1) -> None:
+    """New questions of the service and of as many processes by turns; the medians of the rounds."""
+    found = []
+    for turn in range(rounds):
+        rate, spent, own, whole = asked_over_http(token, seconds, clients, PORT, turn * 50_000, lambda: worked(server))
+        direct, alone = asked_in_process(place, seconds, 2, first=turn * 50_000)
+        found.append((rate, direct, spent, alone, own, whole, rate / direct, spent / alone))
+        if rounds > 1:  # rates, processor times, the client's, the rate of the whole, ratios
+            print(*(f"{figure:.2f}" for figure in found[-1]), flush=True)
+    rate, direct, spent, alone, own, whole, ratio, times = (statistics.median(column) for column in zip(*found, strict=True))
+    line("questions a second, 2 processes", f"{rate:.1f}", f"{direct:.1f}", ratio, 0.8, True)
+    print(f"{'  with the first and the last waits':<44}{whole:>16.1f}{direct:>16.1f}{whole / direct:>8.2f}")
+    line(f"processor time of one, ms (client {own:.1f})", f"{spent:.1f}", f"{alone:.1f}", times, 1.25, False)
+
+
+def warmed(client: httpx.Client, name: str) -> None:
+    """Both workers have planned, asked and read before anything is measured."""
+    for turn in range(40):
+        client.get(name, headers={"connection": "close"})
+        body = {"dataset": "visits", "purpose": "bed-planning", "sql": SQL.format(age=turn), "epsilon": f"0.00011{turn:03d}"}
+        sent = {"idempotency-key": f"warm-up-{turn}", "connection": "close", "prefer": "wait=30"}
+        client.post("/v1/questions", json=body, headers=sent)
+
+
+def main(seconds: float, *, only: bool = False, clients: int = 32, rounds: int = 1) -> None:
+    if not only and shutil.which("wrk") is None:
         raise SystemExit("wrk is not installed; apt install wrk")
     folder = Path(tempfile.mkdtemp(prefix="tacit-bench-"))
     place = made(folder)
@@ -207,16 +258,16 @@ def main(seconds: float) -> None:
     try:
         sign = f"authorization: Bearer {token}"
         client = httpx.Client(base_url=f"http://127.0.0.1:{PORT}", headers={"authorization": f"Bearer {token}"}, timeout=60)
+        if only:
+            warmed(client, name)
+            questions(place, token, server.pid, seconds, clients, rounds)
+            return
         page = client.get(name)
         (folder / "body.json").write_bytes(page.content)
         (folder / "bare.py").write_text(BARE.format(body=str(folder / "body.json")))
         words = [sys.executable, "-m", "uvicorn", "bare:app", "--app-dir", str(folder), "--port", str(PORT + 1), "--workers", "2"]
         bare = started([*words, "--no-access-log", "--log-level", "warning"], f"http://127.0.0.1:{PORT + 1}/bare")
-        for turn in range(40):  # both workers have planned, asked and read before anything is measured
-            client.get(name, headers={"connection": "close"})
-            body = {"dataset": "visits", "purpose": "bed-planning", "sql": SQL.format(age=turn), "epsilon": f"0.00011{turn:03d}"}
-            sent = {"idempotency-key": f"warm-up-{turn}", "connection": "close", "prefer": "wait=30"}
-            client.post("/v1/questions", json=body, headers=sent)
+        warmed(client, name)
         print(f"{'':<44}{'service':>16}{'beside':>16}{'ratio':>8}")
         try:
             plain, plain_slow = loaded(f"http://127.0.0.1:{PORT + 1}/bare", seconds)
@@ -240,15 +291,7 @@ def main(seconds: float) -> None:
             curves.append(timed(lambda n, sent=sent: client.post("/v1/price", json=sent), 1))
         curve, single = statistics.median(curves), statistics.median(singles)
         line("curve of 25 epsilons, ms, beside one price", f"{curve:.0f}", f"{single:.1f}", curve / single, 12, False)
-        # an answer waits for its time on the grid, so that more must be asked at once than are worked on
-        before, own = worked(server.pid), time.process_time()
-        asked_, took = asked_over_http(token, seconds, 32, PORT)
-        spent, own = 1e3 * (worked(server.pid) - before) / asked_, 1e3 * (time.process_time() - own) / asked_
-        rate = asked_ / took
-        direct, alone = asked_in_process(place, seconds, 2)
-        line("questions a second, 2 processes", f"{rate:.1f}", f"{direct:.1f}", rate / direct, 0.8, True)
-        what = f"processor time of one, ms (client {own:.1f})"
-        line(what, f"{spent:.1f}", f"{alone:.1f}", spent / alone, 1.25, False)
+        questions(place, token, server.pid, seconds, clients)
         # a question that waits for the officer, as all of them do who watch
         watched = client.post("/v1/questions", json={**asked, "sql": SQL.format(age=1), "epsilon": "0.6"},
                               headers={"idempotency-key": "bench-watched"})  # fmt: skip
@@ -278,4 +321,10 @@ def watching(question: str, token: str, work: Callable[[], float], many: int = 1
 
 
 if __name__ == "__main__":
-    main(3 if "--quick" in sys.argv else SECONDS)
+    given = argparse.ArgumentParser()
+    given.add_argument("--quick", action="store_true", help="3 seconds for each load")
+    given.add_argument("--questions", action="store_true", help="the questions alone")
+    given.add_argument("--rounds", type=int, default=1, help="so many turns of service and processes")
+    given.add_argument("--clients", type=int, default=32, help="so many connections ask questions")
+    told = given.parse_args()
+    main(3 if told.quick else SECONDS, only=told.questions, clients=told.clients, rounds=told.rounds)

@@ -82,7 +82,7 @@ def test_a_locked_file_is_no_answer(own_house: House, monkeypatch: pytest.Monkey
     with monkeypatch.context() as patch:
         patch.setattr(type(house.service.ledger.store), "read", busy)
         assert book.account_at_once(caller, mine) is None
-    house.service.database._readers.append(sqlite3.connect(":memory:"))  # it has none of the tables
+    house.service.database.file.readers.append(sqlite3.connect(":memory:"))  # it has none of the tables
     assert house.service.register.at_once(token=house.token("ann")) is None
     assert read(house, "ann", mine) == before
 

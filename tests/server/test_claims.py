@@ -9,15 +9,19 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from tests.ledger.conftest import postgres, postgres_url
 
 from tacit.server.claims import ENDED, STEPS, Claims
 from tacit.server.database import Database, claims, questions
 from tacit.server.errors import ServiceError
+
+__all__ = ["postgres", "postgres_url"]  # fixtures
 
 
 @pytest.fixture
@@ -59,8 +63,8 @@ def test_one_worker_has_a_question_until_its_lease_runs_out(database: Database) 
 def test_a_question_is_a_claim_of_its_worker_in_the_transaction_that_files_it(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, begun, real = [1000.0], list[int](), database.write
-    monkeypatch.setattr(database, "write", lambda: begun.append(1) or real())
+    clock, begun, real = [1000.0], list[int](), database.writing
+    monkeypatch.setattr(database, "writing", lambda: begun.append(1) or real())
     first, second = (Claims(database, lease=10, clock=lambda: clock[0]) for _ in range(2))
     row, new = first.file(values("k"), mine=True)
     question = str(row["id"])
@@ -147,6 +151,31 @@ def test_a_key_is_filed_once(database: Database) -> None:
     assert row is not None
     again, new = claims.file({**{name: row[name] for name in row if name not in ("id", "asked", "started")}})
     assert not new and again["id"] == question
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_what_is_beyond_a_limit_leaves_nothing_behind(tmp_path: Path, request: pytest.FixtureRequest, kind: str) -> None:
+    """The row is put in first and the limits are looked at after it: it is undone, and the same key may be filed again later."""
+    url = request.getfixturevalue("postgres_url") if kind == "postgresql" else f"sqlite:///{tmp_path / 'service.db'}"
+    database = Database(url)
+    try:
+        claims = Claims(database)
+        question = filed(claims, "first")
+        for limits in ({"waiting": 1}, {"each": 1}, {"daily": Fraction(3, 20)}):
+            with pytest.raises(ServiceError) as refusal:
+                claims.file(values("second"), mine=True, **limits)  # type: ignore[arg-type]
+            assert refusal.value.code == ("daily-limit" if "daily" in limits else "queue-full")
+            assert claims.find("ann", "second") is None
+            # what is there under its key is found, whatever the limits
+            assert claims.file(values("first"), **limits)[0]["id"] == question  # type: ignore[arg-type]
+        # exactly at each limit, it is filed
+        row, new = claims.file(values("second"), mine=True, waiting=2, each=2, daily=Fraction(1, 5))
+        assert new and claims.row(row["id"]) == row and claims.held(row["id"]) == 1
+        assert claims.file(values("second"), mine=True) == (row, False)
+        assert claims.end(row["id"], 1, "stored", answer="{}", ready=claims.clock(), entry=3)
+        assert claims.row(row["id"])["answer"] == "{}"  # type: ignore[index]
+    finally:
+        database.close()
 
 
 def test_a_full_queue_is_refused(database: Database) -> None:

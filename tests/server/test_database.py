@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from tests.ledger.conftest import postgres, postgres_url
 
 from tacit.server import database as module
+from tacit.server import driver
 from tacit.server.database import Database, links
 from tacit.server.errors import ServiceError
 
@@ -83,12 +84,12 @@ def test_rows_that_cannot_be_had_at_once_are_read(database: Database) -> None:
     put(database, "ac")
     assert len(database.rows(BY_PERSON, {"person": "ann"})) == 2
     assert database.at_once(BY_PERSON, {"person": "ann"}) == wanted[0], "the first alone"
-    database._readers[:] = [sqlite3.connect(":memory:")]  # it has none of the tables
+    database.file.readers[:] = [sqlite3.connect(":memory:")]  # it has none of the tables
     assert database.at_once(BY_HASH, {"hash": "ab"}) is None
-    database._readers[:] = [sqlite3.connect(":memory:")]
+    database.file.readers[:] = [sqlite3.connect(":memory:")]
     assert database.rows(BY_HASH, {"hash": "ab"}) == wanted
-    assert database._readers == [], "a connection that failed is not used again"
-    database.sqlite = False
+    assert database.file.readers == [], "a connection that failed is not used again"
+    database.file = None
     assert database.rows(BY_HASH, {"hash": "ab"}) == wanted
 
 
@@ -106,32 +107,34 @@ def test_who_looks_waits_for_nobody_who_looks(database: Database) -> None:
 
     slow = sqlite3.connect(database.engine.url.database or "", factory=Slow, isolation_level=None, check_same_thread=False)
     slow.row_factory = sqlite3.Row
-    database._readers[:] = [slow]
+    database.file.readers[:] = [slow]
     assert database.at_once(BY_HASH, {"hash": "ab"}) is not None and held == [True]
-    assert len(database._readers) == 2
+    assert len(database.file.readers) == 2
 
 
 def test_no_more_readers_are_kept_than_said(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     put(database, "ab")
-    monkeypatch.setattr(module, "READERS", 1)
+    monkeypatch.setattr(driver, "KEPT", 1)
     spare = sqlite3.connect(database.engine.url.database or "", isolation_level=None, check_same_thread=False)
     spare.row_factory = sqlite3.Row
 
     class Filling(sqlite3.Connection):
         def execute(self, *given: object) -> sqlite3.Cursor:
-            database._readers.append(spare)
+            database.file.readers.append(spare)
             return super().execute(*given)  # type: ignore[arg-type]
 
-    database._readers[:] = [sqlite3.connect(database.engine.url.database or "", factory=Filling, isolation_level=None)]
-    database._readers[0].row_factory = sqlite3.Row
+    database.file.readers[:] = [sqlite3.connect(database.engine.url.database or "", factory=Filling, isolation_level=None)]
+    database.file.readers[0].row_factory = sqlite3.Row
     assert database.at_once(BY_HASH, {"hash": "ab"}) is not None
-    assert database._readers == [spare]
+    assert database.file.readers == [spare]
     database.close()
-    assert database._readers == []
+    assert database.file.readers == []
 
 
 def test_a_server_is_not_asked_in_the_loop(database: Database) -> None:
-    database.sqlite = False
+    put(database, "ab")
+    assert database.at_once(BY_HASH, {"hash": "ab"}) is not None
+    database.file = None
     assert database.at_once(BY_HASH, {"hash": "ab"}) is None
 
 

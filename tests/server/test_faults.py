@@ -24,7 +24,8 @@ from sqlalchemy.engine.default import DefaultDialect
 from tests.ledger.conftest import postgres, postgres_url
 from tests.server.house import House
 
-from tacit.server import Service, load
+from tacit.server import Service, driver, load
+from tacit.server.driver import File
 
 __all__ = ["postgres", "postgres_url"]  # fixtures
 ROOT = Path(__file__).resolve().parents[2]
@@ -165,7 +166,16 @@ def counted_calls(monkeypatch: pytest.MonkeyPatch, fail_at: int, raised: Callabl
             raise raised()
         return real(self, cursor, statement, parameters, context)
 
+    by_driver = driver.sent
+
+    def counted_of_driver(connection: Any, text: str, values: Any = None) -> Any:
+        calls[0] += 1
+        if calls[0] == fail_at:
+            raise raised()
+        return by_driver(connection, text, values)
+
     monkeypatch.setattr(DefaultDialect, "do_execute", counted)
+    monkeypatch.setattr(driver, "sent", counted_of_driver)
     return calls
 
 
@@ -190,7 +200,9 @@ def test_a_full_disk_or_a_cut_connection_at_every_statement(own_house: House, mo
     assert len(keys) > 2
 
 
-def test_a_disk_that_is_full_for_a_while_costs_no_answer_twice(house_in: Callable[..., House], tmp_path: Path) -> None:
+def test_a_disk_that_is_full_for_a_while_costs_no_answer_twice(
+    house_in: Callable[..., House], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """SQLite is held to the pages that it has: nothing can be filed or booked. Then there is room again."""
     house = house_in(tmp_path)
     try:
@@ -199,13 +211,25 @@ def test_a_disk_that_is_full_for_a_while_costs_no_answer_twice(house_in: Callabl
             pages = connection.execute("PRAGMA page_count").fetchone()[0]
             connection.execute(f"PRAGMA max_page_count = {pages}")
 
-        engine = house.service.database.engine
+        engine, file, real = house.service.database.engine, house.service.database.file, File._opened
+        assert file is not None
+
+        def small(self: File, wait: float) -> sqlite3.Connection:
+            connection = real(self, wait)
+            pages = connection.execute("PRAGMA page_count").fetchone()["page_count"]
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+            return connection
+
         engine.dispose()
+        file.close()
         sa.event.listen(engine, "connect", holding)
+        monkeypatch.setattr(File, "_opened", small)
         statuses = {house.ask("ann", f"while-it-was-full-{n}", wait=0, epsilon=f"0.0002{n:02d}").status_code for n in range(40)}
         assert statuses <= {200, 202, 503} and 503 in statuses, statuses
         sa.event.remove(engine, "connect", holding)
+        monkeypatch.setattr(File, "_opened", real)
         engine.dispose()
+        file.close()
         for number in range(40):
             view = settled(house, f"while-it-was-full-{number}", epsilon=f"0.0002{number:02d}")
             assert view["state"] in ("answered", "lost")

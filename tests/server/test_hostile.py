@@ -154,6 +154,21 @@ def test_who_waits_for_an_answer_hears_nothing_after_the_token_is_gone(
         house.service.close()
 
 
+def test_who_waits_for_the_officer_is_let_go_when_the_token_is_gone(own_house: House) -> None:
+    """There is nothing to tell, and the request ends all the same: at a look, of which there is one every three seconds."""
+    number = own_house.ask("ann", "it-waits-for-olga", wait=0, epsilon="0.6").json()["id"]
+    found: list[Any] = []
+    send = lambda: found.append(own_house.send("ann", "GET", f"/v1/questions/{number}", prefer="wait=50"))  # noqa: E731
+    thread = threading.Thread(target=send)
+    began = time.monotonic()
+    thread.start()
+    time.sleep(0.3)
+    for token in own_house.service.register.tokens_of("ann"):
+        own_house.service.register.revoke_token(token["id"])
+    thread.join(60)
+    assert found[0].status_code == 401 and time.monotonic() - began < 40, "before its time was over"
+
+
 # --- who sees what ----------------------------------------------------------------------------------------------------
 
 

@@ -23,7 +23,7 @@ settled()
 late, other = ring()
 del kept, other
 gc.collect()
-print(gc.get_freeze_count() > 10_000, late() is None, early() is not None, gc.get_threshold() == (*before[:2], 50), gc.isenabled())
+print(gc.get_freeze_count() > 10_000, late() is None, early() is not None, gc.get_threshold() == (*before[:2], 100), gc.isenabled())
 """
 
 

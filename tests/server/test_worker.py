@@ -35,14 +35,14 @@ def counted(monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> list[int]
 def transactions(monkeypatch: pytest.MonkeyPatch, house: House) -> Counter[str]:
     """Which of the two, the service's tables and the book, writes how often from now on."""
     found, store = Counter[str](), type(house.service.ledger.store)
-    for where, name in ((Database, "tables"), (store, "book")):
-        real: Callable[..., Any] = where.write
+    for where, call, name in ((Database, "write", "tables"), (Database, "writing", "tables"), (store, "write", "book")):
+        real: Callable[..., Any] = getattr(where, call)
 
         def counting(self: Any, *given: Any, name: str = name, real: Callable[..., Any] = real, **named: Any) -> Any:
             found[name] += 1
             return real(self, *given, **named)
 
-        monkeypatch.setattr(where, "write", counting)
+        monkeypatch.setattr(where, call, counting)
     return found
 
 

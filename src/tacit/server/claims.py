@@ -27,9 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
-from tacit.server.database import Database, claims, new_id, questions
+from tacit.server.database import Change, Database, claims, new_id, questions
 from tacit.server.errors import ServiceError
 from tacit.server.grid import Grid
 
@@ -69,13 +70,24 @@ _UNDER_WAY = sa.union(
     ),
     sa.select(claims.c.question).where(claims.c.lease > sa.bindparam("now")),
 ).subquery()
-_HOW_MANY = sa.select(sa.func.count()).select_from(_UNDER_WAY)
-_THEIRS = sa.select(sa.func.count()).where(questions.c.person == sa.bindparam("person"))
-#: How many of one person's are under way, and how many wait for the officer.
-_OWN = sa.select(
-    _THEIRS.select_from(_UNDER_WAY.join(questions, questions.c.id == _UNDER_WAY.c.id)).scalar_subquery(),
-    _THEIRS.where(questions.c.state == sa.literal_column("'waiting'")).scalar_subquery(),
+_OTHERS = sa.select(sa.func.count()).where(_UNDER_WAY.c.id != sa.bindparam("id"))
+_THEIRS = sa.select(sa.func.count()).where(questions.c.person == sa.bindparam("person"), questions.c.id != sa.bindparam("id"))
+#: How many are under way beside a question, how many of those are its person's, and how many of theirs wait for the officer.
+_MANY = sa.select(
+    _OTHERS.scalar_subquery().label("under_way"),
+    _THEIRS.select_from(_UNDER_WAY.join(questions, questions.c.id == _UNDER_WAY.c.id)).scalar_subquery().label("own"),
+    _THEIRS.where(questions.c.state == sa.literal_column("'waiting'")).scalar_subquery().label("to_approve"),
 )
+_SPENT = sa.select(questions.c.epsilon).where(
+    questions.c.token == sa.bindparam("token"),
+    questions.c.asked >= sa.bindparam("today"),
+    questions.c.state.not_in([sa.literal_column("'refused'"), sa.literal_column("'declined'")]),
+)
+_ONE_BY_ONE = sa.text("SELECT pg_advisory_xact_lock(hashtext(:person))")
+#: A new question, unless its key is there: in a file, and on a server.
+_FILE = {True: sqlite.insert(questions).on_conflict_do_nothing(), False: postgresql.insert(questions).on_conflict_do_nothing()}
+_NEW_CLAIM = claims.insert()
+_HOLD = claims.update().where(claims.c.question == sa.bindparam("of")).values(lease=sa.bindparam("until"))
 _SAME = ("person", "dataset", "purpose", "epsilon")
 #: Those among them that have a question's account and price, and came before it.
 _BEFORE = (
@@ -122,52 +134,38 @@ class Claims:
         `each` how many of one person. With `mine`, a quoted question is filed as a claim of this worker, of the
         first generation: what `take` would do in a second transaction.
         """
-        with self.database.write() as connection:
+        with self.database.writing() as writer:
             if not self.database.sqlite:
                 # one question of a person after the other: two of one token must not both see the day's sum
                 # without the other
-                lock = sa.text("SELECT pg_advisory_xact_lock(hashtext(:person))")
-                connection.execute(lock, {"person": values["person"]})
+                writer.run(_ONE_BY_ONE, {"person": values["person"]})
             # here, so that of two equal questions the one that is seen first is the earlier one
             now = self.clock()
             filed = {**_UNSAID, "id": new_id(), "asked": now, "started": now, **values}
             if mine:
                 filed["state"] = _after(filed["state"], "running")
-            row = _by_key(connection, values["person"], values["key"])
-            if row is not None:
+            # first: whoever sends a question again has its row, whatever the limits are; what is beyond them is undone
+            if not writer.run(_FILE[self.database.sqlite], filed):
+                row = _only(writer.rows(_BY_KEY, {"person": values["person"], "key": values["key"]}))
+                if row is None:
+                    raise ServiceError(code="unavailable")
                 return row, False
             if daily is not None:
-                self._within(connection, values, daily, now)
+                self._within(writer, filed, daily, now)
+            [found] = writer.rows(_MANY, {"now": now, "person": values["person"], "id": filed["id"]})
             # those that wait for the officer too, who reads them one by one
-            theirs = connection.execute(_OWN, {"now": now, "person": values["person"]}).one()
-            if (own := sum(theirs)) >= each:
+            if (own := found["own"] + found["to_approve"]) >= each:
                 words = f"at most {each} questions of one person are under way or wait for approval at a time"
                 raise ServiceError(words, code="queue-full", waiting=own)
-            if (under_way := connection.execute(_HOW_MANY, {"now": now}).scalar_one()) >= waiting:
-                raise ServiceError(code="queue-full", waiting=under_way)
-            if self.database.sqlite:
-                connection.execute(questions.insert().values(**filed))
-                row = filed  # nobody else writes meanwhile
-            else:
-                from sqlalchemy.dialects.postgresql import insert
+            if found["under_way"] >= waiting:
+                raise ServiceError(code="queue-full", waiting=found["under_way"])
+            if mine:
+                writer.run(_NEW_CLAIM, {"question": filed["id"], "worker": self.worker, "lease": now + self.lease, "generation": 1})
+        return filed, True
 
-                connection.execute(insert(questions).values(**filed).on_conflict_do_nothing())
-                row = _by_key(connection, values["person"], values["key"])
-            new = row is not None and row["id"] == filed["id"]
-            if new and mine:
-                held = {"worker": self.worker, "lease": now + self.lease, "generation": 1}
-                connection.execute(claims.insert().values(question=filed["id"], **held))
-        if row is None:
-            raise ServiceError(code="unavailable")
-        return row, new
-
-    def _within(self, connection: Connection, values: Mapping[str, Any], daily: Fraction, now: float) -> None:
-        today = now - now % _DAY
-        spent = sa.and_(
-            questions.c.token == values["token"], questions.c.asked >= today, questions.c.state.not_in(("refused", "declined"))
-        )
-        found = connection.execute(sa.select(questions.c.epsilon).where(spent)).scalars().all()
-        total = sum((Fraction(text) for text in found if text), Fraction(values["epsilon"] or 0))
+    def _within(self, writer: Change, filed: Row, daily: Fraction, now: float) -> None:
+        spent = writer.rows(_SPENT, {"token": filed["token"], "today": now - now % _DAY})
+        total = sum((Fraction(found["epsilon"]) for found in spent if found["epsilon"]), Fraction(0))
         if total > daily:
             raise ServiceError(code="daily-limit")
 
@@ -213,15 +211,17 @@ class Claims:
 
     def end(self, question: str, generation: int, state: str, **values: Any) -> bool:
         """A step of the worker whose generation is the latest; False where another has taken over."""
-        with self.database.write() as connection:
-            held = connection.execute(_HELD, {"question": question}).first()
-            if held is None or held.generation != generation:
+        values["state"] = _after("running", state)
+        with self.database.writing() as writer:
+            held = _only(writer.rows(_HELD, {"question": question}))
+            if held is None or held["generation"] != generation:
                 return False
             if values.get("ready") is not None:
                 # it is held until its outcome may be seen: a place that is free before would tell when the engine was done
-                due = self.grid.due(held.started, estimate=held.estimate, ready=values["ready"])
-                connection.execute(claims.update().where(claims.c.question == question).values(lease=due))
-            return self._step(connection, question, "running", state, **values)
+                due = self.grid.due(held["started"], estimate=held["estimate"], ready=values["ready"])
+                writer.run(_HOLD, {"of": question, "until": due})
+            ended = {f"new_{name}": value for name, value in values.items()}
+            return bool(writer.run(_ended(*sorted(values)), {"of": question, **ended}))
 
     def next_time(self, row: Mapping[str, Any]) -> float:
         """The next time of the grid at which the outcome of a question may be seen, if it has one then."""
@@ -303,9 +303,11 @@ def _after(before: str, state: str) -> str:
     return state
 
 
-def _by_key(connection: Connection, person: str, key: str) -> Row | None:
-    found = connection.execute(_BY_KEY, {"person": person, "key": key}).mappings()
-    return _only([dict(row) for row in found])
+@lru_cache
+def _ended(*names: str) -> sa.Update:
+    """The last step of a question that is running, which sets these columns."""
+    running = sa.and_(questions.c.id == sa.bindparam("of"), questions.c.state == sa.literal_column("'running'"))
+    return questions.update().where(running).values({name: sa.bindparam(f"new_{name}") for name in names})
 
 
 def _only(rows: list[Row]) -> Row | None:

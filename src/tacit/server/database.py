@@ -19,24 +19,20 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import islice
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Connection
 
+from tacit.server.driver import File, Statement, Writer, begin
 from tacit.server.errors import ServiceError
 
 _META = sa.MetaData()
-_NAMED = sqlite.dialect(paramstyle="named")
 _ID = sa.String(64)
 #: So many seconds a locked file is waited for.
 WAIT = 30
 #: The clock of a database server is compared with this machine's so often, in seconds.
 COMPARE = 60.0
-#: So many connections to look with are kept for the next who look.
-READERS = 8
 #: A query that names its values by `bindparam`.
 Query = sa.Select[Any]
 
@@ -118,8 +114,7 @@ class Database:
             _META.create_all(connection)
             for index in claims.indexes:  # tables that were there before may lack it
                 index.create(connection, checkfirst=True)
-        self._readers: list[sqlite3.Connection] = []
-        self._texts: dict[Query, str] = {}
+        self.file = File(self.engine.url.database or "", wait=WAIT) if sqlite else None
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -143,36 +138,9 @@ class Database:
         with self.read() as connection:
             return [dict(row) for row in connection.execute(query, dict(values)).mappings()]
 
-    def _quickly(
-        self, query: Query, values: Mapping[str, Any], most: int | None = None
-    ) -> list[dict[str, Any]] | None:
-        """The rows of a query, or the first `most`, by the driver itself; None where they cannot be had so.
-
-        `query` names its values by `bindparam`, and is one that is asked again and again, because its text is
-        kept. Whoever reads has a connection alone: the driver lets other threads run, and the loop must not wait
-        for one of them that waits to go on.
-        """
-        if not self.sqlite:
-            return None
-        reader: sqlite3.Connection | None = None
-        with suppress(IndexError):
-            reader = self._readers.pop()
-        found: list[dict[str, Any]] | None = None
-        with suppress(sqlite3.Error):
-            if reader is None:
-                path = self.engine.url.database or ""
-                reader = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-                reader.row_factory = sqlite3.Row
-            text = self._texts.get(query)
-            if text is None:
-                text = self._texts[query] = str(query.compile(dialect=_NAMED))
-            found = [dict(row) for row in islice(reader.execute(text, dict(values)), most)]
-        if reader is not None:
-            if found is not None and len(self._readers) < READERS:
-                self._readers.append(reader)
-            else:
-                reader.close()
-        return found
+    def _quickly(self, query: Query, values: Mapping[str, Any], most: int | None = None) -> list[dict[str, Any]] | None:
+        """The rows of a query, or the first `most`, by the driver itself; None where they cannot be had so."""
+        return None if self.file is None else self.file.rows(query, values, most)
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -180,6 +148,16 @@ class Database:
         with self._answering(), self._begun() as connection:
             self._compare(connection)
             yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Change]:
+        """A transaction as `write` has it, of statements that are used again and again and name their values by `bindparam`."""
+        if self.file is None:
+            with self.write() as connection:
+                yield Through(connection)
+            return
+        with self._answering(), self.file.writing() as writer:
+            yield writer
 
     @contextmanager
     def _locked(self) -> Iterator[Connection]:
@@ -244,28 +222,36 @@ class Database:
 
     def close(self) -> None:
         """Give the connections back."""
-        while self._readers:
-            self._readers.pop().close()
+        if self.file is not None:
+            self.file.close()
         self.engine.dispose()
 
 
-def _begin(connection: Any) -> None:
-    """Begin to write: the driver would begin with a read lock, and two who both want to write would never agree.
+class Through:
+    """What `driver.Writer` is for a file, on a server."""
 
-    Whoever waits looks again twice in a millisecond. SQLite itself would soon look ten times a second only, and the book's writers,
-    who do not wait so long, would always come first.
-    """
-    until = time.monotonic() + WAIT
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def rows(self, query: Statement, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The rows of a query."""
+        return [dict(row) for row in self._connection.execute(query, dict(values)).mappings()]
+
+    def run(self, statement: Statement, values: Mapping[str, Any]) -> int:
+        """How many rows a statement has changed."""
+        # of an INSERT, SQLAlchemy keeps the number only where it is told to
+        return self._connection.execute(statement, dict(values), execution_options={"preserve_rowcount": True}).rowcount
+
+
+#: A transaction of a file, or of a server, with the same two calls.
+Change = Writer | Through
+
+
+def _begin(connection: Any) -> None:
+    """Begin to write, on a connection that waits by itself otherwise."""
     connection.execute("PRAGMA busy_timeout = 0")
     try:
-        while True:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > until:
-                    raise
-            time.sleep(0.0005)
+        begin(connection, time.monotonic() + WAIT)
     finally:
         connection.execute(f"PRAGMA busy_timeout = {1000 * WAIT}")
 

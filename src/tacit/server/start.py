@@ -60,12 +60,13 @@ def settled() -> None:
 
     The collector stops every thread while it looks, and looks at everything again and again, because statements
     leave garbage: it took an eighth of the time of a question, and a third of a second at a time, for which
-    answers were late. A full look after every fifty of the smaller ones keeps some garbage longer.
+    answers were late. A full look after every hundred of the smaller ones keeps some garbage longer: after every
+    hundred and fifty a process that had answered 250 questions had 35 MB more, of 390, than after every fifty.
     """
     gc.collect()
     gc.freeze()
     young, middle, _ = gc.get_threshold()
-    gc.set_threshold(young, middle, 50)
+    gc.set_threshold(young, middle, 100)
 
 
 def quiet() -> None:

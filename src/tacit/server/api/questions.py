@@ -26,6 +26,8 @@ router = APIRouter(prefix="/v1", tags=["questions"])
 Id = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 #: The longest that a request waits, in seconds.
 LONGEST = 60.0
+#: Whoever waits is asked for again, whatever there is to tell, after so many seconds.
+AGAIN = 1.0
 ARROW, PARQUET = "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"
 #: The forms of an answer, with the end of a file's name.
 FORMS = {"application/json": "json", "text/csv": "csv", ARROW: "arrow", PARQUET: "parquet"}
@@ -135,27 +137,33 @@ def approve(service: Serving, caller: Signed, question: Id, request: Decide) -> 
 async def waited(service: Service, caller: Caller, question: str, seconds: float, changed: str = "") -> dict[str, Any]:
     """The question when its outcome may be seen, or as it is after so many seconds. Nothing is looked at between two times of the grid.
 
-    Whoever has waited is asked for again: a token that was revoked meanwhile hears nothing more.
+    Whoever has waited is asked for again before anything is told, and every second: a token that was revoked meanwhile
+    hears nothing more.
     """
     questions, now, register = service.questions, service.claims.clock, service.register
-    until = now() + seconds
+    known = now()
+    until, fresh = known + seconds, True
     while True:
         # a thousand who watch look every few seconds: a thread for each look would be all that the process does
         row = questions.at_once(caller, question)
         quick = row is not None
         if row is None:
             row = await run_in_threadpool(questions.row, caller, question)
-        if questions.seen(row) or now() >= until or (changed and questions.shown(row) != changed):
+        due = questions.seen(row) or now() >= until or bool(changed and questions.shown(row) != changed)
+        if due and fresh:
             own = row["person"] == caller.person
             first = questions.drawn(row) if quick else None
             if first is not None:  # without a thread: an answer leaves at its time, however busy threads are
                 return questions.view(row, answer=own, first=first, entry=not own)
             return await run_in_threadpool(questions.view, row, answer=own, entry=not own)
-        await asyncio.sleep(max(0.001, min(questions.next_look(row, now()), until) - now()))
-        still = register.again_at_once(caller) or await run_in_threadpool(register.again, caller)
-        if still is None:
-            raise ServiceError(code="not-signed-in")
-        caller = still
+        if due or now() - known > AGAIN:
+            still = register.again_at_once(caller) or await run_in_threadpool(register.again, caller)
+            if still is None:
+                raise ServiceError(code="not-signed-in")
+            caller, known, fresh = still, now(), True
+        if not due:
+            await asyncio.sleep(max(0.001, min(questions.next_look(row, now()), until) - now()))
+            fresh = False
 
 
 def _wait(prefer: str) -> float:
