@@ -370,3 +370,24 @@ def test_totals_have_one_order_whether_they_are_remembered_or_read(ledger: Ledge
     remembered = list(account.spent().totals)
     monkeypatch.setattr(journal, "_WRITTEN", {})
     assert list(account.spent().totals) == remembered == ["epsilon", "delta", "pure", "rho"]
+
+
+def test_looking_for_an_answer_takes_as_long_in_a_long_book(tmp_path: Path) -> None:
+    """An account with a thousand answers was read from end to end before every new question."""
+    steps = list[int]()
+    with Ledger.open(f"sqlite:///{tmp_path / 'book.db'}") as ledger:
+        account = ledger.account("busy", Budget(epsilon=100), data=[DataIdentity("d", b"1")])
+        connection = sqlite3.connect(tmp_path / "book.db")
+        for many in (0, 1000):
+            first = connection.execute("SELECT MAX(seq) FROM tacit_entries").fetchone()[0]
+            rows = [(first + n, "commit", account.spec.id, -first - n, f"{many}-{n}", "{}", f"{n}") for n in range(1, many + 1)]
+            insert = "INSERT INTO tacit_entries (seq, kind, account, reservation, question, body, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
+            connection.executemany(insert, rows)
+            connection.commit()
+            counted = list[int]()
+            connection.set_progress_handler(lambda counted=counted: counted.append(1), 1)  # type: ignore[misc]
+            assert journal.stored_answer(connection, account.spec.id, "never asked", private=True) is None  # type: ignore[arg-type]
+            connection.set_progress_handler(None, 1)
+            steps.append(len(counted))
+        connection.close()
+    assert steps[1] <= steps[0] + 5, "the thousand entries are not looked at"

@@ -318,7 +318,8 @@ def reservations_of(connection: Connection, account: int) -> list[dict[str, Any]
 
 def stored_answer(connection: Connection, account: int, question: str, *, private: bool) -> dict[str, Any] | None:
     """The newest answer to an identical question; one drawn in test mode is no answer to a real question."""
-    query = "SELECT body FROM tacit_entries WHERE question = ? AND account = ? ORDER BY seq DESC"
+    # `+account` is no column with an index: SQLite would take that one, and read all that the account has ever booked
+    query = "SELECT body FROM tacit_entries WHERE question = ? AND +account = ? ORDER BY seq DESC"
     for row in run(connection, query, (question, account)).fetchall():
         fields = _fields(row[0])
         if fields.get("private") is True or not private:
