@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -148,3 +149,24 @@ def test_the_oldest_is_forgotten_and_failures_are_not_kept() -> None:
         with pytest.raises(ValueError):
             memory.get("bad", lambda: make("bad"))
     assert [memory.get(None, lambda: make("n")) for _ in range(2)] == ["n", "n"] and made.count("n") == 2
+
+
+def test_a_question_leaves_little_for_the_collector_of_garbage() -> None:
+    """Some 3,200 objects a question were in rings before statements lost their links, and as many more once they were forgotten."""
+    session = session_on(random_rows(3), UNIT)
+
+    def ask(above: float) -> None:
+        text = f"SELECT region, COUNT(*) AS n, AVG(age) AS m FROM visits WHERE age > {above} GROUP BY region"
+        session.sql(text, epsilon=1, bounds={"age": (0, 100)}, keys={"region": REGIONS})
+
+    for turn in range(4):
+        ask(turn)
+    gc.collect()
+    gc.disable()
+    try:
+        for turn in range(5):
+            ask(turn + 0.5)
+        left = gc.collect() / 5
+    finally:
+        gc.enable()
+    assert left < 2200

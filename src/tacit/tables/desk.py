@@ -34,7 +34,7 @@ from tacit.tables import plan as plans
 from tacit.tables.answer import Answer
 from tacit.tables.bias import Lost
 from tacit.tables.dialects import known_dialect
-from tacit.tables.engines.engine import KEPT, Engine, run_aside
+from tacit.tables.engines.engine import KEPT, Engine, last_text, run_aside, unlinked
 from tacit.tables.errors import TableError
 from tacit.tables.figures import Released, answer_of, expected, integers, release
 from tacit.tables.plan import Plan, Settings
@@ -186,7 +186,8 @@ class Desk:
         if sent.statement is not None:
             return sent.statement, sent.text
         found = plan.statement(self.engine, noise.uniform_integers(2**60))
-        text = found.sql(dialect=self.engine.dialect)
+        text = last_text(found.copy(), self.engine.dialect)
+        unlinked(found)
         if not needs_salt(plan.question, plan.wanted, self.engine):
             found.meta[KEPT] = True
             sent.statement, sent.text = found, text

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tacit.tables.engines.engine import KEPT, Engine, run_aside
+from tacit.tables.engines.engine import KEPT, Engine, run_aside, unlinked
 from tacit.tables.errors import TableError
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ class LeftOut:
             column = self._columns.get(name.casefold())
             if column is not None:
                 table.replace(self._others(table, column))
+                unlinked(table)
+        unlinked(tree)
         return tree
 
     def _others(self, table: exp.Table, column: str) -> exp.Subquery:

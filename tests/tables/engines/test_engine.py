@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import hashlib
 import math
 from fractions import Fraction
@@ -17,7 +18,7 @@ from sqlglot import exp, parse_one
 
 from tacit.accounting import Guarantee
 from tacit.tables.engines.duckdb import DuckDB
-from tacit.tables.engines.engine import Engine, constant, never_failing
+from tacit.tables.engines.engine import Engine, constant, last_text, never_failing, unlinked
 from tacit.tables.engines.postgres import Postgres, total
 from tacit.tables.engines.spark import Spark
 from tacit.tables.figures import integers
@@ -258,3 +259,32 @@ def test_another_salt_gives_another_order() -> None:
     found = [keys_from_duckdb(salt, table) for salt in (1, 2)]
     orders = [sorted(range(50), key=keys.__getitem__) for keys in found]
     assert orders[0] != orders[1]
+
+
+STATEMENT = "SELECT r, SUM(CASE WHEN x > 1 THEN LEAST(x, 5) ELSE 0 END) AS s FROM (SELECT * FROM t WHERE NOT x IS NULL) AS q GROUP BY r"
+
+
+@pytest.mark.parametrize("freed", [True, False])
+def test_a_tree_without_links_is_freed_where_it_is_dropped(freed: bool) -> None:
+    tree = parse_one(STATEMENT)
+    if freed:
+        unlinked(tree)
+    gc.collect()
+    gc.disable()
+    try:
+        del tree
+        left = gc.collect()
+    finally:
+        gc.enable()
+    assert left == 0 if freed else left > 50, "with its links it waits for the collector of garbage"
+
+
+def test_a_tree_without_links_says_the_same_and_a_copy_has_them() -> None:
+    tree = parse_one(STATEMENT)
+    text, nodes = tree.sql("duckdb"), len(list(tree.walk()))
+    unlinked(tree)
+    assert tree.sql("duckdb") == text and len(list(tree.walk())) == nodes
+    assert all(node.parent is None for node in tree.walk())
+    copied = tree.copy()
+    assert all(node.parent is not None for node in copied.walk() if node is not copied)
+    assert last_text(copied, "duckdb") == text and all(node.parent is None for node in copied.walk())

@@ -43,6 +43,7 @@ from tacit.tables.engines.engine import (
     Words,
     collation_probe,
     constant,
+    last_text,
     portable_key,
     prepared,
     refuse_collated,
@@ -247,7 +248,7 @@ class DuckDB:
                 lists[name] = content
                 alias = exp.TableAlias(this=exp.to_identifier(values.alias, quoted=True))
                 values.replace(exp.Table(this=exp.to_identifier(name, quoted=True), alias=alias))
-        text = tree.sql(dialect=self.dialect)
+        text = last_text(tree, self.dialect)
         if kept is not None:
             statement.meta[KEPT] = _Written(self, text, lists)
         return text, lists

@@ -149,6 +149,30 @@ def prepared(statement: exp.Expression, change: Callable[[exp.Expression], exp.E
     return root
 
 
+def unlinked(tree: exp.Expression) -> None:
+    """Take every node's link to its parent away, from a tree that is only read or copied from now on.
+
+    With these links a tree is a ring, which the collector of garbage alone can free: a question leaves some 8,000 objects
+    in such rings, and a process that answers many spent a sixth of its time on looking for them. Without them a tree is freed
+    where it is dropped. Whoever changes a tree copies it first, and a copy has its links.
+    """
+    nodes: list[Any] = [tree]
+    for node in nodes:  # it grows on the way
+        node.parent = None
+        for value in node.args.values():
+            if isinstance(value, list):
+                nodes += [part for part in value if isinstance(part, exp.Expr)]
+            elif isinstance(value, exp.Expr):
+                nodes.append(value)
+
+
+def last_text(tree: exp.Expression, dialect: str) -> str:
+    """The text of a tree that nobody uses afterwards."""
+    text = tree.sql(dialect=dialect, copy=False)
+    unlinked(tree)
+    return text
+
+
 def constant(node: exp.Expression) -> bool:
     """Whether a node is a public literal, perhaps with a sign or a type."""
     while isinstance(node, (exp.Paren, exp.Neg, exp.Cast)):
