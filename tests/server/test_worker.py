@@ -69,9 +69,11 @@ def test_seventy_questions_under_way_are_planned_once_each(own_house: House, mon
     """The worker draws by the plan that told the price; it was forgotten by then where more than some sixty were under way."""
     planned = counted(monkeypatch, desk_module.plans, "prepare")
     before, many = reserves(own_house), 70
+    worker = own_house.service.worker
+    monkeypatch.setattr(worker, "to_book", 60.0)
+    monkeypatch.setattr(worker, "to_plan", 0.0)
     with running(own_house, 0):
-        for _ in range(2):
-            own_house.service.worker._turns.acquire()  # nobody books until all are filed
+        worker._turns.acquire()  # nobody books until all are filed
         try:
             for turn in range(many):
                 sql, person = f"SELECT COUNT(*) AS n FROM visits WHERE age > {turn}", ("ann", "ben")[turn % 2]  # 64 at most of one
@@ -79,10 +81,59 @@ def test_seventy_questions_under_way_are_planned_once_each(own_house: House, mon
                 assert asked.status_code == 202
             assert len(planned) == many
         finally:
-            for _ in range(2):
-                own_house.service.worker._turns.release()
+            worker._turns.release()
         assert until(lambda: reserves(own_house) == before + many)
     assert len(planned) == many
+
+
+def test_planning_and_booking_have_one_turn_and_go_on_without_it(
+    own_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another has it, planning and booking wait for some seconds, and the question is answered without it."""
+    worker = own_house.service.worker
+    assert 0 < worker.to_plan <= worker.to_book <= 5
+    assert own_house.ask("ann", "the-first-one").json()["state"] == "answered"  # it opens the accounts
+    planning, booking = list[bool](), list[bool]()
+    real, book = desk_module.plans.prepare, type(own_house.service.ledger.store).write
+
+    def prepare(*given: Any, **named: Any) -> Any:
+        planning.append(worker._mine.turn)
+        return real(*given, **named)
+
+    def write(self: Any, *given: Any, **named: Any) -> Any:
+        if self is own_house.service.ledger.store:
+            booking.append(getattr(worker._mine, "turn", False))
+        return book(self, *given, **named)
+
+    monkeypatch.setattr(desk_module.plans, "prepare", prepare)
+    monkeypatch.setattr(type(own_house.service.ledger.store), "write", write)
+    sql = "SELECT COUNT(*) AS n FROM visits WHERE age > {}"
+    assert own_house.ask("ann", "with-the-turn", sql=sql.format(31)).json()["state"] == "answered"
+    assert planning == [True] and len(booking) == 2 and all(booking), "reserved and committed in the turn"
+    monkeypatch.setattr(worker, "to_plan", 0.01)
+    monkeypatch.setattr(worker, "to_book", 0.01)
+    worker._turns.acquire()
+    try:
+        assert own_house.ask("ann", "without-the-turn", sql=sql.format(32)).json()["state"] == "answered"
+    finally:
+        worker._turns.release()
+    assert planning == [True, False] and len(booking) == 4 and not any(booking[2:])
+    assert own_house.ask("ann", "with-it-again", sql=sql.format(33)).json()["state"] == "answered"
+    assert planning[2:] == [True] and all(booking[4:])
+
+
+def test_a_question_that_is_worked_on_here_is_not_looked_up(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one who waits looks at the row when it is filed and when it ends, however often the grid lets answers out meanwhile."""
+    looks = counted(monkeypatch, own_house.service.claims, "at_once")
+    worker = own_house.service.worker
+    monkeypatch.setattr(worker, "to_book", 1.5)
+    worker._turns.acquire()
+    try:
+        view = own_house.ask("ann", "looked-up-twice", epsilon="0.03").json()
+    finally:
+        worker._turns.release()
+    assert view["state"] == "answered" and not worker.at_work(view["id"])
+    assert len(looks) <= 4, "it took a second and a half, in which the grid has seven times"
 
 
 def test_questions_of_one_price_are_compared_by_one_statement_each(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ sign_ins = sa.Table(
 )  # fmt: skip
 questions = sa.Table(
     "service_questions", _META,
-    sa.Column("id", _ID, primary_key=True), sa.Column("person", _ID, nullable=False, index=True), _text("token"),
+    sa.Column("id", _ID, primary_key=True), sa.Column("person", _ID, nullable=False, index=True), _text("token", index=True),
     sa.Column("key", _ID, nullable=False), _text("body"), _text("request"), _text("dataset"), _text("purpose"),
     _text("state", index=True), _text("price"), _text("epsilon"), sa.Column("entry", sa.BigInteger, nullable=True, index=True),
     sa.Column("answer", sa.Text, nullable=True), _text("detail"), _text("decided_by"), _text("reason"),
@@ -112,7 +112,7 @@ class Database:
         with self._locked() as connection:
             self._compare(connection)
             _META.create_all(connection)
-            for index in claims.indexes:  # tables that were there before may lack it
+            for index in (*claims.indexes, *questions.indexes):  # tables that were there before may lack one
                 index.create(connection, checkfirst=True)
         self.file = File(self.engine.url.database or "", wait=WAIT) if sqlite else None
 

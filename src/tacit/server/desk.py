@@ -36,7 +36,7 @@ from tacit.server.worker import Worker
 class Service:
     """An open service."""
 
-    def __init__(self, configuration: Configuration, *, threads: int = 2) -> None:
+    def __init__(self, configuration: Configuration, *, threads: int | None = None) -> None:
         limits = configuration.limits
         self.configuration = configuration
         self.database = Database(configuration.url)
@@ -53,6 +53,7 @@ class Service:
         }
         self.subjects = Subjects(configuration, self.datasets, self.purposes)
         self.claims = Claims(self.database, lease=limits.lease, clock=self.database.clock, grid=self.grid)
+        threads = threads or (1 if self.database.sqlite else 2)
         self.worker = Worker(
             self.claims, self.datasets, self.purposes, self.subjects.refresh, still=self.register.still, threads=threads,
             most=limits.waiting,
@@ -66,8 +67,11 @@ class Service:
         self.models = Models(self.database, self.datasets, self.book)
 
     @staticmethod
-    def open(configuration: Configuration, *, threads: int = 2) -> Service:
-        """Open the data sets, the book and the service's own tables."""
+    def open(configuration: Configuration, *, threads: int | None = None) -> Service:
+        """Open the data sets, the book and the service's own tables. `threads`: how many plan and book at a time.
+
+        Without it, one where the book is a file, and two where it is on a server, which is waited for.
+        """
         return Service(configuration, threads=threads)
 
     def close(self) -> None:

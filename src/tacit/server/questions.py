@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import re
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -67,8 +66,6 @@ class Questions:
     ) -> None:  # fmt: skip
         self.configuration, self.database, self.datasets, self.purposes = configuration, database, datasets, purposes
         self.claims, self.worker, self.grid = claims, worker, grid
-        # planning is nothing but work of the interpreter: several at once would only wait for each other, and keep answers waiting
-        self._planning = threading.Lock()
 
     # --- before asking ------------------------------------------------------------------------------------------------
 
@@ -85,7 +82,7 @@ class Questions:
         if len(_PARTS.findall(request.sql)) > PARTS:
             raise ServiceError(f"a question has at most {PARTS} SELECTs and JOINs; ask for parts of it", code="question-refused")
         try:
-            with self._planning:
+            with self.worker.turn():
                 question = session.desk.question(request.sql)
                 used = columns_of(question, session.desk.catalog.columns)
                 purpose.allow(request.dataset, used, [part.kind for part in question.aggregates], person=session.desk.unit.person)

@@ -5,8 +5,9 @@ what to do next: not booked, so it may be taken up again; booked with an answer,
 one, so it is lost. Nothing is drawn twice.
 
 When a price is booked can be seen in the account, so it must not depend on how long other statements run. Each question has a thread;
-a few at a time have a turn to plan and to book, and give it up while the engine works. A question that equals one under way is
-taken up when the outcome of that may be seen, so that its price does not tell whether the answer was in the book by then.
+one at a time has the turn to plan and to book, and gives it up while the engine works. More than one would not be quicker: all of
+it is work of the interpreter, which lets one thread run and would only change between them. A question that equals one under way
+is taken up when the outcome of that may be seen, so that its price does not tell whether the answer was in the book by then.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from tacit.tables import EngineError, answer_record
 
 #: Questions that others left are looked for so often, in seconds, and leases are renewed.
 SWEEP = 2.0
+#: Whoever plans, and whoever books, waits for the turn for so many seconds, and goes on without it then.
+TO_PLAN, TO_BOOK = 2.0, 5.0
 LOG = logging.getLogger("tacit.server")
 
 
@@ -42,14 +45,16 @@ class Worker:
 
     def __init__(
         self, claims: Claims, datasets: Mapping[str, Dataset], purposes: Purposes, refresh: Callable[[Dataset, str], None],
-        *, still: Callable[[str, str, str], bool] = lambda person, token, dataset: True, threads: int = 2, most: int = 256,
+        *, still: Callable[[str, str, str], bool] = lambda person, token, dataset: True, threads: int = 1, most: int = 256,
     ) -> None:  # fmt: skip
         self.claims, self.datasets, self.purposes, self.refresh, self.still = claims, datasets, purposes, refresh, still
         self._pool = ThreadPoolExecutor(max(threads, most), thread_name_prefix="tacit-question")
         self._turns, self._mine = threading.Semaphore(threads), threading.local()
+        self.to_plan, self.to_book = TO_PLAN, TO_BOOK
         for dataset in datasets.values():
             dataset.outside = self._outside
         self._held: set[str] = set()
+        self._ending: set[str] = set()  # of those, the ones whose outcome is written now, or has been
         self._statements: dict[str, str] = {}  # digests of the statements of questions that were compared
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -105,6 +110,11 @@ class Worker:
     def _let_go(self, question: str) -> None:
         with self._lock:
             self._held.discard(question)
+            self._ending.discard(question)
+
+    def at_work(self, question: str) -> bool:
+        """Whether a question is worked on here and nothing has become of it yet, so that there is nothing to look up."""
+        return question in self._held and question not in self._ending
 
     def close(self) -> None:
         """Finish what is under way, and take nothing more."""
@@ -120,7 +130,7 @@ class Worker:
             row = self.claims.row(question) if filed is None else filed
             if row is None or not self._after_its_like(row):
                 return
-            with self._turn():
+            with self.turn(self.to_book):
                 generation = self.claims.take(question) if filed is None else self.claims.held(question)
                 if generation is not None:
                     self._draw(row, generation)
@@ -129,18 +139,23 @@ class Worker:
             LOG.error("a question could not be answered; the book decides what becomes of it")
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """One of the few who plan and book at a time: this is work of the interpreter, and takes as long whatever the rows are."""
-        with self._turns:
-            self._mine.turn = True
-            try:
-                yield
-            finally:
+    def turn(self, patience: float | None = None) -> Iterator[None]:
+        """The turn to plan and to book: this is work of the interpreter, and takes as long whatever the rows are.
+
+        It spares time and protects nothing, so nobody waits for it without end: one who has it may wait for a book that
+        is locked, or plan something long.
+        """
+        self._mine.turn = self._turns.acquire(timeout=self.to_plan if patience is None else patience)
+        try:
+            yield
+        finally:
+            if self._mine.turn:
                 self._mine.turn = False
+                self._turns.release()
 
     @contextmanager
     def _outside(self) -> Iterator[None]:
-        """Without the turn, while the engine works."""
+        """Without the turn, while the engine works on rows."""
         if not getattr(self._mine, "turn", False):
             yield
             return
@@ -149,8 +164,7 @@ class Worker:
         try:
             yield
         finally:
-            self._turns.acquire()
-            self._mine.turn = True
+            self._mine.turn = self._turns.acquire(timeout=self.to_book)
 
     def _after_its_like(self, row: Row) -> bool:
         """Wait until no equal question of the same account is under way; False where the worker is closed before."""
@@ -174,7 +188,7 @@ class Worker:
         if found is not None or dataset is None or purpose is None:
             return found
         session, request = dataset.session(purpose, row["person"]), Ask.model_validate_json(row["request"])
-        with suppress(Refusal):
+        with suppress(Refusal), self.turn():
             text = session.desk.text_of(session.plan(request.sql, **request.options()))
             found = hashlib.sha256(text.encode()).hexdigest()
             if len(self._statements) > 10_000:
@@ -211,6 +225,7 @@ class Worker:
             else:
                 state, values = "refused", {"detail": json.dumps({"code": found.code, "message": found.message})}
         # one that is taken up again is not ready: an equal one that waits for it looks at the next time of the grid
+        self._ending.add(row["id"])
         ready = None if state == "quoted" else self.claims.clock()
         self.claims.end(row["id"], generation, state, ready=ready, **values)
 

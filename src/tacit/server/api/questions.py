@@ -143,12 +143,14 @@ async def waited(service: Service, caller: Caller, question: str, seconds: float
     questions, now, register = service.questions, service.claims.clock, service.register
     known = now()
     until, fresh = known + seconds, True
+    row, quick = None, False
     while True:
-        # a thousand who watch look every few seconds: a thread for each look would be all that the process does
-        row = questions.at_once(caller, question)
-        quick = row is not None
-        if row is None:
-            row = await run_in_threadpool(questions.row, caller, question)
+        if row is None or not service.worker.at_work(question):  # while it is, the row says the same
+            # a thousand who watch look every few seconds: a thread for each look would be all that the process does
+            row = questions.at_once(caller, question)
+            quick = row is not None
+            if row is None:
+                row = await run_in_threadpool(questions.row, caller, question)
         due = questions.seen(row) or now() >= until or bool(changed and questions.shown(row) != changed)
         if due and fresh:
             own = row["person"] == caller.person
