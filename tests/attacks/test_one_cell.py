@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tacit import fairness, learning
+from tacit import fairness, federated, learning
 from tacit.accounting import Adjacency, ParameterError
 from tacit.applications import health, vision
 from tacit.calculus import column_values
@@ -329,3 +329,24 @@ def test_made_up_rows_take_any_value() -> None:
                 columns[name] = [*columns[name][:5], value, *columns[name][6:]]
             terms: dict[str, Any] = {} if person is None else {"person": "id", "max_rows": 2}
             synthesize(columns, declared, mu=1, method="independent", **terms)
+
+
+@pytest.mark.parametrize("value", [*STRANGE, ([1],), (10**400, 1), (NAN, NAN)], ids=range(len(STRANGE) + 3))
+def test_a_client_answers_whatever_its_value_is(value: Any) -> None:
+    """The vector of one client never raises, so that a sum over clients at hand fails for none of them."""
+    how: dict[str, Any] = {"clients": 10, "epsilon": 1.0, "delta": 1e-6}
+    box = (0.0, 0.0, 1.0, 1.0)
+    keyed, places = federated.histogram(["a", "b"], max_contributions=1, **how), federated.heatmap(box, (2, 2), max_contributions=1, **how)
+    assert keyed.places(value) == keyed.places([value]) == [] and places.cells([value, (0.9, 0.9)])[-1] == 3
+    for question in (federated.count(**how), federated.sum(0, 10, **how), federated.mean(0, 10, **how), keyed):
+        for given in (value, [value]):
+            question.simulate([given] * 3)
+    federated.heavy_hitters(box, 2, **how).found([value, (0.1, 0.1)])
+    federated.heavy_hitters("ab", 2, **how).found([value])
+    federated.evaluation(most_loss=1, **how).simulate([(value, 0.5), (0.5, 0.5), value])
+
+
+def test_no_client_is_a_number_of_clients_like_any_other() -> None:
+    """Nobody answered, or one: neither fails."""
+    for rows in (0, 1):
+        federated.count(clients=10, epsilon=1.0, delta=1e-6).simulate(np.zeros((rows, 1), dtype=np.int64))
