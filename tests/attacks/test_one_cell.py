@@ -198,7 +198,8 @@ def transformed(table: Any) -> Any:
 
 
 def encoded(table: Any) -> Any:
-    return learning.OneHotEncoder([["0.5", "0.25"]]).fit_transform(table.select(["x"]) if isinstance(table, pa.Table) else table[["x"]]).tolist()
+    alone = table.select(["x"]) if isinstance(table, pa.Table) else table[["x"]]
+    return learning.OneHotEncoder([["0.5", "0.25"]]).fit_transform(alone).tolist()
 
 
 def made(table: Any) -> Any:

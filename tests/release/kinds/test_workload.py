@@ -261,7 +261,8 @@ def test_a_job_says_which_rows_count_and_may_count_all(
     table = visits()
     holes = pa.array([None if place % 2 else value for place, value in enumerate(table["region"].to_pylist())], pa.string())
     table = table.set_column(table.column_names.index("region"), "region", holes)
-    job = job_with("{name: pairs, kind: workload, source: visits, marginals: {of: [region, sex], ways: 1}, weight: 3%s}" % more)
+    asked = "marginals: {of: [region, sex], ways: 1}, weight: 3" + more
+    job = job_with(f"{{name: pairs, kind: workload, source: visits, {asked}}}")
     planned = next(one for one in plan(job).outputs if one.name == "pairs")
     assert words in find("workload").explain(planned)[0]
     with seeded(1):
