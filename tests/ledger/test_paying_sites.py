@@ -567,7 +567,7 @@ def independence_tested(account: Account | None, patched: pytest.MonkeyPatch) ->
 @case("applications/health/gwas.py:top_snps")
 def variants_chosen(account: Account | None, patched: pytest.MonkeyPatch) -> object:
     patched.setattr(health.Genotypes, "blocks", explode)
-    study = health.Genotypes.of_array([[0, 1], [2, 1]], status=[2, 1])
+    study = health.Genotypes.of_array(np.array([[0, 1], [2, 1]]), status=[2, 1])
     own = None if account is None else account.ledger.account("study", Budget(epsilon=1), adjacency="replace-one")
     return health.top_snps(study, k=1, cases=1, controls=1, epsilon=1, gamma=1, account=own)
 

@@ -16,6 +16,11 @@ SQL = "SELECT region, COUNT(*) AS n FROM visits GROUP BY region"
 ASK: dict[str, Any] = {"dataset": "visits", "purpose": "bed-planning", "sql": SQL, "epsilon": "0.1"}
 
 
+def followed(client: TestClient, secret: str) -> Any:
+    """What the button of a sign-in link's page is answered, sent as a browser sends it from that page."""
+    return client.post(f"/sign-in/link/{secret}", headers={"sec-fetch-site": "same-origin"}, follow_redirects=False)
+
+
 @dataclass
 class House:
     """A service with its client and a token for each person."""
@@ -51,6 +56,6 @@ class House:
     def browser(self, person: str) -> TestClient:
         """A browser that signed in by a link."""
         client = TestClient(self.client.app, base_url="http://127.0.0.1:8400")
-        found = client.get(f"/sign-in/link/{self.service.register.link(person)}", follow_redirects=False)
+        found = followed(client, self.service.register.link(person))
         assert found.status_code == 303
         return client

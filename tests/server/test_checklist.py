@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from tests.server.house import ASK, House, TestClient
+from tests.server.house import ASK, House, TestClient, followed
 
 from tacit.server import Configuration, ConfigurationError, Service, load, parse
 from tacit.server.access import Caller
@@ -85,7 +85,7 @@ def test_4_a_link_works_once_for_ten_minutes(house: House) -> None:
 
 
 def test_5_sign_in_is_throttled(own_house: House) -> None:
-    codes = [own_house.client.get(f"/sign-in/link/{'x' * 43}").status_code for _ in range(12)]
+    codes = [followed(own_house.client, "x" * 43).status_code for _ in range(12)]
     assert codes == [403] * 10 + [429] * 2
     # guessing tokens is throttled too
     wrong = {"authorization": f"Bearer tacit_{'y' * 43}"}
@@ -96,8 +96,22 @@ def test_5_sign_in_is_throttled(own_house: House) -> None:
 def test_6_unknown_people_get_the_same_answer(house: House) -> None:
     used = house.service.register.link("ann")
     house.service.register.follow(used)
-    answers = [house.client.get(f"/sign-in/link/{text}") for text in (used, "x" * 43)]
+    answers = [followed(house.client, text) for text in (used, "x" * 43)]
     assert answers[0].content == answers[1].content and answers[0].status_code == answers[1].status_code == 403
+
+
+def test_6_opening_a_link_uses_nothing_up(house: House) -> None:
+    """A scanner of mail follows links; only the button of the page signs in, and another site cannot press it."""
+    secret = house.service.register.link("ann")
+    client = TestClient(house.client.app, base_url="http://127.0.0.1:8400")
+    pages = [client.get(f"/sign-in/link/{text}") for text in (secret, secret, "x" * 43)]
+    assert {page.status_code for page in pages} == {200} and len({page.content for page in pages}) == 1
+    assert not any("set-cookie" in page.headers for page in pages) and secret not in pages[0].text
+    assert client.head(f"/sign-in/link/{secret}").status_code in (200, 405)
+    for headers in ({}, {"origin": "https://elsewhere.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}):
+        assert client.post(f"/sign-in/link/{secret}", headers=headers, follow_redirects=False).status_code == 403
+    assert followed(client, secret).status_code == 303 and client.cookies
+    assert followed(client, secret).status_code == 403
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
@@ -107,18 +121,18 @@ def test_7_a_session_is_new_at_sign_in(house: House) -> None:
     """A cookie that an attacker put there before is not taken over."""
     client = TestClient(house.client.app, base_url="http://127.0.0.1:8400")
     client.cookies.set("tacit-local", "planted-by-someone-else")
-    found = client.get(f"/sign-in/link/{house.service.register.link('ann')}", follow_redirects=False)
+    found = followed(client, house.service.register.link("ann"))
     assert "planted-by-someone-else" not in found.headers["set-cookie"]
     assert house.service.register.by_session("planted-by-someone-else") is None
 
 
 def test_8_cookie_flags(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = own_house.client.get(f"/sign-in/link/{own_house.service.register.link('ann')}", follow_redirects=False)
+    plain = followed(own_house.client, own_house.service.register.link("ann"))
     assert all(flag in plain.headers["set-cookie"] for flag in ("HttpOnly", "Path=/", "SameSite=lax"))
     listen = own_house.service.configuration.listen.model_copy(update={"proxy": ("10.0.0.1",), "origin": "https://tacit.example.org"})
     changed = own_house.service.configuration.model_copy(update={"listen": listen})
     monkeypatch.setattr(own_house.service, "configuration", changed)
-    secure = own_house.client.get(f"/sign-in/link/{own_house.service.register.link('ann')}", follow_redirects=False)
+    secure = followed(own_house.client, own_house.service.register.link("ann"))
     cookie = secure.headers["set-cookie"]
     assert cookie.startswith("__Host-tacit=") and "Secure" in cookie and "HttpOnly" in cookie and "Domain" not in cookie
     assert secure.headers["strict-transport-security"].startswith("max-age=")

@@ -324,3 +324,46 @@ def test_a_printed_plan_is_one_line_with_its_price_and_error(tmp_path: Path) -> 
     """It was a page of records, of a parsed statement among them."""
     found = repr(plan(opened(tmp_path, people()), Marginals("sex", "region", ways=2), rho="0.02"))
     assert "\n" not in found and len(found) < 300 and "a typical answer is off by" in found and "rho 0.02" in found
+
+
+# --- which rows count ---
+
+
+def sparse_session(folder: Path) -> Session:
+    """Three hundred people of whom a third have no region, a third one that is not declared, and all have a sex."""
+    people = pa.table({"id": range(300), "sex": ["f", "f", "m"] * 100, "region": ["N", None, "elsewhere"] * 100})
+    book = Ledger.open(f"sqlite:///{folder / 'tacit.db'}")
+    cells = {"sex": ["f", "m"], "region": ["N", "S"]}
+    return Session(people, unit=Unit("id", max_rows=1), budget=Budget(epsilon=10**5), name="people", ledger=book, columns=cells)
+
+
+def test_a_plan_says_which_rows_it_leaves_out(tmp_path: Path) -> None:
+    """The error that is foretold is that of the noise: beside it stands that a missing region takes a row out of every table."""
+    session = sparse_session(tmp_path)
+    pairs = plan(session, Marginals("sex", "region", ways=1), epsilon=10**4)
+    words = "a row counts, in every table, only if sex and region all have a value in some cell"
+    assert words in repr(pairs) and words in pairs.explain()
+    assert pairs.run().table("sex")["value"].to_numpy().round().tolist() == [100, 0]
+    alone = plan(session, Marginals("sex", ways=1), epsilon=10**4)
+    assert "only if sex has a value in some cell" in repr(alone)
+    assert alone.run().table("sex")["value"].to_numpy().round().tolist() == [200, 100]
+
+
+def test_with_a_cell_for_the_others_every_row_counts(tmp_path: Path) -> None:
+    session = sparse_session(tmp_path)
+    found = plan(session, Marginals("sex", "region", up_to=2), epsilon=10**4, other=True)
+    assert "every row counts" in repr(found) and "only if" not in repr(found)
+    answer = found.run()
+    sexes, regions = answer.table("sex"), answer.table("region")
+    assert sexes["sex"].to_pylist() == ["f", "m", "(other)"] and sexes["value"].to_numpy().round().tolist() == [200, 100, 0]
+    assert regions["region"].to_pylist() == ["N", "S", "(other)"] and regions["value"].to_numpy().round().tolist() == [100, 0, 200]
+    with pytest.raises(ParameterError, match="stands in no range"):
+        plan(session, Product(sex=Prefix), epsilon=1, other=True)
+
+
+def test_another_cell_costs_what_any_cell_does(tmp_path: Path) -> None:
+    """A person is in one cell of each table still, so the price of the same noise is the same."""
+    session = sparse_session(tmp_path)
+    plain, more = (plan(session, Marginals("sex", "region", ways=2), epsilon=1, other=other) for other in (False, True))
+    assert plain.event == more.event and plain.cut.reach == more.cut.reach == 1
+    assert more.measured.workload.cells.total == 9

@@ -13,8 +13,8 @@ The names, by what they are for:
 
 - domains of values: `Integers`, `Lattice`, `Reals`, `Categories`, `Vectors`, `Ball`, `Records`, `Anything`, `Graphs`; of data
   sets: `Rows`, `table`; `granule`, `whole_bounds` and `exact_sum` for what is held in whole numbers
-- values and rows one by one: `as_number`, `number_of`, `codes_of` (which declared label), `listed`, `keys` (which row is which),
-  `owners` (whose it is), `canonical` (an order by content)
+- values and rows one by one: `as_number`, `number_of`, `codes_of` (which declared label), `column_values` (of a data frame),
+  `listed`, `keys` (which row is which), `owners` (whose it is), `canonical` (an order by content)
 - metrics on data: `AddRemove`, `ReplaceOne`, `Hamming`, `Identifiers`, `Edges`, `Nodes`; on numbers: `Absolute`, `L1`, `L2`,
   `LInfinity`; steps from one to another: `as_add_remove`, `unordered`, `as_norm`
 - steps on each row: `clamp`, `cast`, `impute`, `round_to`, `bins`, `one_hot`, `clip_norm`; on columns: `column`, `select`,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tacit.calculus.domains import WORD, Anything, Domain, Integers, Lattice, Reals, as_number, granule, listed, whole_bounds
     from tacit.calculus.errors import CalculusError, DomainError, MetricError, UnprovedError
     from tacit.calculus.functions import drop_missing, filter_rows, flat_map, map_rows
-    from tacit.calculus.labels import codes_of, number_of
+    from tacit.calculus.labels import codes_of, column_values, number_of
     from tacit.calculus.metric_casts import as_add_remove, as_norm, unordered
     from tacit.calculus.metrics import L1, L2, Absolute, AddRemove, Edges, Hamming, Identifiers, LInfinity, Metric, Nodes, ReplaceOne
     from tacit.calculus.people import cap_rows, group_by
@@ -68,7 +68,7 @@ __getattr__, __dir__ = lazily(__name__, {
     ),
     "errors": ("CalculusError", "DomainError", "MetricError", "UnprovedError"),
     "functions": ("drop_missing", "filter_rows", "flat_map", "map_rows"),
-    "labels": ("codes_of", "number_of"),
+    "labels": ("codes_of", "column_values", "number_of"),
     "metric_casts": ("as_add_remove", "as_norm", "unordered"),
     "metrics": (
         "L1", "L2", "Absolute", "AddRemove", "Edges", "Hamming", "Identifiers", "LInfinity", "Metric",
@@ -89,7 +89,7 @@ __all__ = [
     "Measurement", "Metric", "MetricError", "Nodes", "Partition", "Reals", "Records", "Release", "ReplaceOne",
     "Rows", "Space", "StabilityReport", "Step", "Transformation", "UnprovedError", "Vectors", "Violation",
     "append", "as_add_remove", "as_norm", "as_number", "batch", "bins", "canonical", "cap_rows", "cast", "cell_step", "check_stability",
-    "clamp", "clip_norm", "codes_of", "column", "compose", "count", "degree_histogram", "distinct", "drop_missing",
+    "clamp", "clip_norm", "codes_of", "column", "column_values", "compose", "count", "degree_histogram", "distinct", "drop_missing",
     "edge_count", "exact_sum", "exchanged", "explain", "filter_rows", "fit", "flat_map", "granule",
     "group_by", "histogram", "impute", "join_public", "keys", "length", "listed", "map_rows", "marginal", "mean",
     "number_of", "observed", "one_hot", "owners", "parallel", "partition_by", "post", "quantile_scores", "resize", "restate",

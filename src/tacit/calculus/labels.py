@@ -2,7 +2,7 @@
 
 A library that chooses one type for a whole column lets one person's text change every other person's value.
 Here a value is read by itself, into the type that was declared; what does not fit is NaN, or no label. Nothing
-raises, whatever the value is.
+raises, whatever the value is, and neither does taking values out of the columns of a data frame (`column_values`).
 
 >>> codes_of([1, "0", "many", None, 2**70, 1.0], np.array([0, 1])).tolist()
 [1, 0, -1, -1, -1, 1]
@@ -24,6 +24,36 @@ from tacit.calculus.domains import as_number
 _WHOLE_FLOAT = re.compile(r"-?\d+(\.\d+(e\+\d+)?|e\+\d+)", re.ASCII)
 #: Labels of classes: numbers, texts, whatever the caller declares.
 Labels = NDArray[np.generic]
+
+
+def column_values(column: Any) -> list[Any]:
+    """The values of a column of pandas, polars, Arrow or numpy, or of any other container, as Python objects; missing ones are None or NaN.
+
+    A value that its container cannot hand over is None: a text of broken bytes, or an instant beyond Python's calendar
+    inside a list. Asked for the whole column the libraries raise, before anything is paid for, and some show the value.
+
+    >>> import pyarrow as pa
+    >>> column_values(pa.array([b"Ada", b"\\xff", None]).view(pa.string()))
+    ['Ada', None, None]
+    """
+    if isinstance(column, np.ndarray):
+        return list(column.tolist())  # None for what is masked
+    for whole, places in (("to_pylist", column), ("to_list", getattr(column, "iloc", column))):
+        if hasattr(column, whole):
+            try:
+                found: list[Any] = getattr(column, whole)()
+                return found
+            except Exception:
+                return [_handed(places, place) for place in range(len(column))]
+    return list(column)
+
+
+def _handed(column: Any, place: int) -> object:
+    try:
+        found = column[place]
+        return found.as_py() if hasattr(found, "as_py") else found
+    except Exception:
+        return None
 
 
 def number_of(value: object) -> float:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.calculus import codes_of
+from tacit.calculus import codes_of, column_values
 from tacit.fairness.errors import FairnessError
 
 Array = NDArray[np.float64]
@@ -174,9 +174,6 @@ def _distinct(values: Sequence[object]) -> bool:
 def listed(column: Any) -> Any:
     """A column as an array with one axis or a list of values; only its container decides which.
 
-    A value that its container cannot hand over, such as a text of broken bytes in an Arrow column, is None: what is wrong with
-    one person's value must not show before anything is paid for.
-
     >>> listed(np.array([[1], [0]])).tolist()
     [1, 0]
     """
@@ -186,23 +183,9 @@ def listed(column: Any) -> Any:
         if column.ndim != 1:
             raise FairnessError(code="column-shape")
         return column
-    for whole, places in (("to_pylist", column), ("to_list", getattr(column, "iloc", column))):
-        if hasattr(column, whole):
-            try:
-                return getattr(column, whole)()
-            except Exception:
-                return [_handed(places, i) for i in range(len(column))]
     if not isinstance(column, Iterable):
         raise FairnessError(code="column-shape")
-    return list(column)
-
-
-def _handed(column: Any, place: int) -> object:
-    try:
-        found = column[place]
-        return found.as_py() if hasattr(found, "as_py") else found
-    except Exception:
-        return None
+    return column_values(column)
 
 
 def binary(column: Any, positive: object) -> Integers:

@@ -190,7 +190,7 @@ def vector(terms: Mapping[str, Any], value: Any, size: int) -> Floats:
             given = float(value)
             if math.isfinite(given):
                 found[:] = [(_between(given, terms["lower"], terms["upper"]) - middle) / half, 1.0]
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # whatever a value does: that a client's answer fails would be an answer
         return np.zeros(size)
     return found
 
@@ -206,7 +206,7 @@ def _between(value: Any, lower: float, upper: float) -> float:
 
 def _cells_at_once(values: NDArray[Any], size: int, contributions: int) -> NDArray[np.int64]:
     """The exact counts of an array of cells, one row a client, -1 for none; rows are bounded as on the device."""
-    rows = values.reshape(len(values), -1)
+    rows = values.reshape(len(values), -1) if values.size else values.reshape(0, 1)
     if rows.dtype.kind not in "iu":
         raise ParameterError("cells are whole numbers")
     if rows.shape[1] == 1:
@@ -342,10 +342,17 @@ class KeyedQuestion(ClientQuestion):
         return self.places(value)
 
     def places(self, value: Any) -> list[int]:
-        """The numbers of a client's keys; unknown ones are left out."""
+        """The numbers of a client's keys; unknown ones, and what cannot be looked up, are left out."""
         known = {label: place for place, label in enumerate(self.labels)}
         listed = value if isinstance(value, list | tuple | set | frozenset) else [value]
-        return [known[item] for item in listed if item.__hash__ is not None and item in known]
+        return [place for place in (_looked_up(known, item) for item in listed) if place is not None]
+
+
+def _looked_up(known: Mapping[Any, int], item: Any) -> int | None:
+    try:
+        return known.get(item)
+    except Exception:  # what has no hash, or fails when it is compared
+        return None
 
 
 def top_k(keys: Sequence[Any], k: int, *, max_contributions: int | None, **how: Any) -> ClientQuestion:
@@ -393,7 +400,11 @@ class PlacesQuestion(ClientQuestion):
         left, bottom, right, top = self.bounds
         rows, columns = self.shape
         found = []
-        for x, y in points:
+        for point in points:
+            try:
+                x, y = (float(part) for part in point)
+            except Exception:  # no point of the plane
+                continue
             across, up = (x - left) / (right - left), (y - bottom) / (top - bottom)
             if 0 <= across < 1 and 0 <= up < 1:
                 found.append(int(up * rows) * columns + int(across * columns))

@@ -87,7 +87,7 @@ def quarters(point: Any, bounds: Any, depth: int) -> str:
     left, bottom, right, top = bounds
     try:
         x, y = (float(part) for part in point)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # whatever a point is
         return ""
     across, up = (x - left) / (right - left), (y - bottom) / (top - bottom)
     if not (0 <= across < 1 and 0 <= up < 1):  # false for NaN, too

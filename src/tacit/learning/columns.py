@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Bound, Composed, Event, NoOp, ParameterError, account
-from tacit.calculus import codes_of
+from tacit.calculus import codes_of, column_values
 from tacit.learning.pipeline import RowByRow, idle, stated
 from tacit.learning.reading import NUMBERS, Array, Labels, columns_of, float_matrix, names_of, numbers_of
 from tacit.learning.scikit import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, check_feature_names, check_is_fitted, clone
@@ -98,7 +98,7 @@ class OneHotEncoder(TransformerMixin, BaseEstimator):
         skipped = 1 if self.drop else 0
         blocks = []
         for column, (kept, places) in zip(columns, map(_sorted, self.categories_), strict=True):
-            codes = codes_of(column, kept)
+            codes = codes_of(column if isinstance(column, np.ndarray) else column_values(column), kept)
             blocks.append((codes[:, None] == places[None, skipped:]).astype(np.float64))
         return np.hstack(blocks)
 
@@ -339,12 +339,9 @@ def _part(columns: list[Any], places: list[int], names: list[str] | None) -> Any
         return _frame(np.column_stack([np.asarray(columns[i], dtype=np.float64) for i in places]), names)
     values = np.empty((len(columns[0]) if columns else 0, len(places)), dtype=object)
     for place, i in enumerate(places):
-        values[:, place] = _listed(columns[i])
+        for row, value in enumerate(column_values(columns[i])):  # one by one: numpy would look into values that are lists
+            values[row, place] = value
     return _frame(values, names)
-
-
-def _listed(column: Any) -> list[object]:
-    return column.to_pylist() if hasattr(column, "to_pylist") else column.to_list() if hasattr(column, "to_list") else list(column)
 
 
 def _frame(values: NDArray[Any], names: list[str] | None) -> Any:
@@ -352,7 +349,8 @@ def _frame(values: NDArray[Any], names: list[str] | None) -> Any:
         return values
     import pandas
 
-    return pandas.DataFrame(values, columns=names)
+    # the type is told: pandas would make a column of dates out of objects that are all dates, and one that is none would undo it
+    return pandas.DataFrame(values, columns=names, dtype=values.dtype)
 
 
 def _event(name: str, step: Any) -> Event:

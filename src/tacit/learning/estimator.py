@@ -47,6 +47,7 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.generic]
 #: (lower, upper), each one number or one for each feature; or such a pair of numbers for each column by its name.
 Bounds = Sequence[ArrayLike] | NDArray[np.generic] | Mapping[str, Sequence[float]]
+LARGEST = 1e100  # of a bound: widths and squares of numbers up to it are floats
 UNKNOWN_ROWS = 1000  # plans choose shares and steps for so many rows where the number is private
 
 
@@ -72,6 +73,8 @@ class RowSpace:
             )
         if data_norm is not None:
             radius = float(positive("data_norm", data_norm))
+            if radius > LARGEST:
+                raise ParameterError(f"data_norm must be at most {LARGEST:g}: squares of larger lengths are no floats; scale the rows")
             return cls(np.zeros(features), np.full(features, radius / np.sqrt(max(features, 1))), radius)
         lower, upper = interval("bounds", bounds, features)
         return cls((lower + upper) / 2, (upper - lower) / 2)
@@ -131,8 +134,8 @@ def interval(name: str, bounds: object, length: int) -> tuple[Array, Array]:
         given = np.asarray(end, dtype=np.float64)
         if given.ndim > 1 or (given.ndim == 1 and len(given) != length):
             raise ParameterError(f"the {side} end of {name} must be a number or {length} numbers, one for each feature")
-        if not np.isfinite(given).all():
-            raise ParameterError(f"the {side} end of {name} must be finite")
+        if not (np.abs(given) <= LARGEST).all():
+            raise ParameterError(f"the {side} end of {name} must be finite, and at most {LARGEST:g} in size; scale the values")
         ends.append(np.broadcast_to(given, (length,)).astype(np.float64))
     if (ends[0] > ends[1]).any():
         raise ParameterError(f"{name} must be in order: lower at most upper, for every feature")

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import ParameterError
-from tacit.calculus import number_of
+from tacit.calculus import column_values, number_of
 from tacit.learning.scikit import BaseEstimator, DataConversionWarning, check_array, check_feature_names, check_n_features
 
 Array = NDArray[np.float64]
@@ -137,8 +137,7 @@ def _column(column: Any) -> Array:
         raise ParameterError(code="values-not-numbers", what=f"a column of X of type {_type(column)}")
     if isinstance(getattr(column, "dtype", None), np.dtype) and kind is not None and kind in NUMBERS:
         return _floats(np.asarray(column), "X")
-    listed = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
-    return numbers_of(listed)
+    return numbers_of(column_values(column))
 
 
 def _type(column: Any) -> str:
@@ -203,7 +202,7 @@ def column_of(y: Any, rows: int) -> Sequence[object] | NDArray[Any]:
     elif hasattr(found, "to_list") or hasattr(found, "to_pylist"):
         kind = getattr(getattr(found, "dtype", None), "kind", "O")
         plain = isinstance(getattr(found, "dtype", None), np.dtype) and kind in NUMBERS
-        found = np.asarray(found) if plain else (found.to_pylist() if hasattr(found, "to_pylist") else found.to_list())
+        found = np.asarray(found) if plain else column_values(found)
     else:
         found = _as_array(found)
         if found.ndim == 2 and found.shape[1] == 1:

@@ -32,6 +32,7 @@ from tacit.ledger.errors import (
     ReleaseFailed,
 )
 from tacit.ledger.governance import Decision, Governance, OfficerKey
+from tacit.ledger.home_process import HomeProcess
 from tacit.ledger.journal import canonical
 from tacit.ledger.paying import OPEN, Payment, Terms, made_up, paying, withheld
 from tacit.ledger.queryable import Frozen, InteractiveMeasurement, Queryable, queryable
@@ -42,8 +43,8 @@ from tacit.ledger.verify import Verification
 __all__ = ["WINDOWS", "Account", "Budget", "DataIdentity", "Ledger", "Spent", "Verification", "days"]
 __all__ += ["officer", "report"]
 # Spending.
-__all__ += ["OPEN", "Payment", "Receipt", "Releasable", "Reservation", "Terms", "made_up", "paying"]
-__all__ += ["withheld"]
+__all__ += ["OPEN", "HomeProcess", "Payment", "Receipt", "Releasable", "Reservation", "Terms", "made_up"]
+__all__ += ["paying", "withheld"]
 # Prices and filters.
 __all__ += ["AdaptiveFilter", "Filter", "Reading", "alternatives", "canonical", "odometer", "price", "share_of_step", "theorem"]
 # Decisions of officers.

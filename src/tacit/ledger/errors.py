@@ -54,6 +54,10 @@ WORDS: Mapping[str, str] = {
         "the book was deleted, moved or replaced while it was in use; nothing is granted. Put it back where it "
         "was, run verify with the last head you remember, and open it anew"
     ),
+    "other-process": (
+        "this was opened in another process, which this one is a fork of: both would answer from one payment. Ask in the "
+        "process that opened it, or open it here, which costs again. Nothing was touched"
+    ),
     "made-up-after-book": (
         "this process has opened a book, so rows cannot be declared made up in it: errors of private rows could "
         "be seen. Debug in a process of its own, without a ledger"

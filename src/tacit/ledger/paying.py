@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from tacit.accounting import Event
 from tacit.ledger.errors import LedgerError, ReleaseFailed
+from tacit.ledger.home_process import HomeProcess
 from tacit.ledger.journal import canonical
 from tacit.ledger.store import Opened
 from tacit.noise import Seen, test_mode, watch
@@ -96,7 +97,8 @@ class Payment:
     """A price and what became of it. Made by `paying`; `Account.payments` finds those of a run.
 
     Work that spans several calls or processes does not use `with payment:`. It calls `open()`, then does each
-    piece of work inside `with payment.touching():`, and ends with `commit()`.
+    piece of work inside `with payment.touching():`, and ends with `commit()`. A forked child cannot go on with it;
+    another process that finds it in the book, by `Account.payments`, can.
     """
 
     def __init__(
@@ -118,6 +120,7 @@ class Payment:
         self._kept: object = None
         self._error, self._advice = error, advice
         self._block: Touching | None = None
+        self._home = HomeProcess()
 
     def __repr__(self) -> str:
         entry = "no entry" if self.entry is None else f"entry {self.entry}"
@@ -167,7 +170,7 @@ class Payment:
             if showing():
                 raise LedgerError(code="made-up-book")
             self._reservation = self.account.reserve(self.event, **self._terms)
-        self.status = DONE if self.cached else OPEN
+        self.status, self._home = DONE if self.cached else OPEN, HomeProcess()
         return self
 
     def touching(self, *, resumable: bool = False) -> Touching:
@@ -243,6 +246,7 @@ class Touching:
     def __enter__(self) -> Payment:
         if self.payment.status != OPEN and not self.payment.cached:
             raise LedgerError(f"this payment is {self.payment.status}; open() one before the data is touched")
+        self.payment._home.insist()
         _hush()
         # Inside another payment's block the rows are that payment's: what it withholds stays withheld.
         self._shown = showing() and self.payment.account is None and not _inside.get()

@@ -56,6 +56,7 @@ from tacit.ledger.account import Account
 from tacit.ledger.booking import price
 from tacit.ledger.budget import Budget, Filter, refusal
 from tacit.ledger.errors import LedgerError
+from tacit.ledger.home_process import HomeProcess
 from tacit.ledger.paying import paying
 from tacit.parameters import Number
 
@@ -91,7 +92,11 @@ class Child:
     concurrent = True
     frozen = False
 
+    def __init__(self) -> None:
+        self._home = HomeProcess()
+
     def insist_on_unfrozen(self) -> None:
+        self._home.insist()
         if self.frozen:
             raise Frozen(
                 f"{self.name} was interrupted by a later question, and interleaving is not proved for it; open it again, which costs again"
@@ -104,6 +109,7 @@ class Root(Child):
     name = "this share of the budget"
 
     def __init__(self, purse: Budget | Guarantee | str | Account, adjacency: Adjacency, distance: int, concurrent: bool) -> None:
+        super().__init__()
         self.account = purse if isinstance(purse, Account) else None
         self.budget = purse.budget if isinstance(purse, Account) else Budget.of(purse)
         self.filter = Filter(self.budget)
@@ -432,6 +438,7 @@ class Conversation(Child):
     """An interactive mechanism at work. It is frozen for good once something interrupts it that must not."""
 
     def __init__(self, mechanism: InteractiveMeasurement, load: Callable[[], Any], event: Event, adjacency: Adjacency | None) -> None:
+        super().__init__()
         self.name, self.event, self.concurrent = mechanism.name, event, mechanism.concurrent
         self._adjacency = adjacency
         self._talk = _once(lambda: mechanism.start(load()))
@@ -450,6 +457,7 @@ class Answering(Child):
     """What a bound plan returned that answers further questions, such as those of the sparse vector: frozen as a conversation is."""
 
     def __init__(self, name: str, inner: Any) -> None:
+        super().__init__()
         self.name, self._inner, self._lock = name, inner, threading.Lock()
 
     def __getattr__(self, name: str) -> Any:
@@ -468,6 +476,7 @@ class Programme(Child):
     name = "this programme"
 
     def __init__(self, space: Space, load: Callable[[], Any], losses: tuple[Event, ...]) -> None:
+        super().__init__()
         self.space, self.losses = space, losses
         self._load, self._next, self._lock = load, 0, threading.Lock()
 

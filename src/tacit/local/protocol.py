@@ -26,6 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.accounting import Event
+from tacit.calculus import column_values
 from tacit.errors import ParameterError
 from tacit.local.domain import Domain, from_description
 from tacit.local.randomiser import Randomiser, from_parameters
@@ -114,7 +115,7 @@ class Protocol:
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.ndim == 1 and isinstance(self.values, int):
             return np.where((values >= 0) & (values < self.values), values, self.default).astype(np.int64)
         if isinstance(values, pa.Array | pa.ChunkedArray):
-            values = values.to_pylist()
+            values = column_values(values)
         return np.fromiter((self.place(value) for value in values), dtype=np.int64)
 
     # --- as text ---

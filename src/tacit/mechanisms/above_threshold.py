@@ -26,7 +26,7 @@ from typing import Any, Self
 
 from tacit.accounting import Event, NoOp, ParameterError, PureDP, Refusal
 from tacit.calculus import Absolute, CalculusError, Integers, Lattice, LInfinity, Measurement, MetricError, Space, Transformation, Vectors
-from tacit.ledger import InteractiveMeasurement
+from tacit.ledger import HomeProcess, InteractiveMeasurement
 from tacit.mechanisms.exponential import above, least_epsilon, scores_of
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.selection_laws import above_threshold_law
@@ -194,7 +194,7 @@ class Sparse:
     """The running state on whole numbers: the noisy threshold and how many answers of "above" are left.
 
     It believes its caller about the sensitivity; `Queries` checks it. The noise of the threshold is drawn once, at the start, that of
-    each question when it is asked. Safe to use from several threads.
+    each question when it is asked. Safe to use from several threads; a forked child is refused, for it would answer as often again.
 
     >>> sparse = Sparse(above_threshold(epsilon=1, threshold=0))
     >>> sparse.ask(1000), sparse.halted
@@ -207,6 +207,7 @@ class Sparse:
     _bar: int = field(init=False, repr=False)
     _scales: tuple[Fraction, Fraction, Fraction | None] = field(init=False, repr=False)
     _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
+    _home: HomeProcess = field(init=False, repr=False, default_factory=HomeProcess)
 
     def __post_init__(self) -> None:
         self.left, self._scales = self.mechanism.aboves, self.mechanism.scales
@@ -223,6 +224,7 @@ class Sparse:
 
     def ask(self, value: int) -> Answer:
         """Whether a whole number (of granules) is at or above the threshold, up to noise; in the numeric form its noisy value, or None."""
+        self._home.insist()
         with self._lock:
             if self.halted:
                 raise HaltedError(

@@ -22,6 +22,7 @@ Repeated(event=Laplace(noise_multiplier=20, adjacency=Adjacency.REPLACE_ONE), co
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -33,6 +34,7 @@ import numpy as np
 from tacit.accounting import Event, NoOp, ParameterError, Repeated, tree_block, tree_blocks, tree_levels, whole_square_root
 from tacit.calculus import L1, Domain, DomainError, Hamming, Integers, Measurement, MetricError, Space, Vectors
 from tacit.exact import root
+from tacit.ledger import HomeProcess
 from tacit.mechanisms.accuracy import failure, gaussian_error, laplace_sum_error, largest_scale, rounded_up
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.noisy_sums import Law, NoisySums, tidy
@@ -55,12 +57,16 @@ class _Parts:
 
 
 class Counter:
-    """A running total that is told one item after the other. Its price covers the whole horizon, however much of it is used."""
+    """A running total that is told one item after the other. Its price covers the whole horizon, however much of it is used.
+
+    Safe to use from several threads. It cannot be copied, and a forked child is refused: two copies would measure the same items twice.
+    """
 
     def __init__(self, element: Domain, event: Event, parts: _Parts, horizon: int) -> None:
         self.event, self.horizon = event, horizon
         self._element, self._parts = element, parts
         self._items, self._measured = list[int](), list[int]()
+        self._lock, self._home = threading.Lock(), HomeProcess()
 
     @property
     def time(self) -> int:
@@ -69,12 +75,15 @@ class Counter:
 
     def push(self, item: Any) -> Any:
         """Count one more item, moved into its public bounds, and publish the noisy total so far."""
-        if self.time == self.horizon:
-            raise ParameterError(f"the horizon of {self.horizon} items is reached; open another counter, which is another spend")
-        self._items.append(int(self._element.enforce([item])[0]))
-        measured, total = self._parts.step(self._items, self._measured, int(self._parts.draw(None)))
-        self._measured.append(measured)
-        return total
+        self._home.insist()
+        # Two threads at once would measure one block twice, and leave another out.
+        with self._lock:
+            if self.time == self.horizon:
+                raise ParameterError(f"the horizon of {self.horizon} items is reached; open another counter, which is another spend")
+            self._items.append(int(self._element.enforce([item])[0]))
+            measured, total = self._parts.step(self._items, self._measured, int(self._parts.draw(None)))
+            self._measured.append(measured)
+            return total
 
 
 def _stream_of(space: Space, horizon: int, what: str) -> tuple[int, Fraction | None]:

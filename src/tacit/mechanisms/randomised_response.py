@@ -25,7 +25,7 @@ from scipy.special import ndtri
 
 from tacit import noise
 from tacit.accounting import Event, NoOp, ParameterError, PureDP, RandomizedResponse, Repeated
-from tacit.calculus import Categories, DomainError, Hamming, Integers, Measurement, MetricError, ReplaceOne, Rows, Space, Vectors
+from tacit.calculus import Categories, DomainError, Hamming, Integers, Measurement, MetricError, ReplaceOne, Rows, Space, Vectors, as_number
 from tacit.mechanisms.accuracy import failure, rounded_up
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.verify import Interval, exp_bracket, max_divergence
@@ -110,10 +110,10 @@ class RandomisedResponse(Mechanism):
         """
         if isinstance(answers, int):
             return int(self.privatise(np.array([answers]))[0])
-        given = np.asarray(answers)
-        if given.dtype.kind not in "iub":
-            raise ParameterError(f"answers must be integers 0 to {self.categories - 1}, not an array of {given.dtype}")
-        given = given.astype(np.int64)
+        if isinstance(answers, np.ndarray) and answers.dtype.kind not in "iub":
+            raise ParameterError(f"answers must be integers 0 to {self.categories - 1}, not an array of {answers.dtype}")
+        # Of a list each answer is read by itself: one that is no whole number would make numpy read all of them as floats or texts.
+        given = answers.astype(np.int64) if isinstance(answers, np.ndarray) else np.array([_whole(one) for one in answers], np.int64)
         known = np.where((given >= 0) & (given < self.categories), given, 0)
         # the report is the truth moved round by a step that is 0 with odds e^epsilon to 1 against each other one
         moved = noise.choose([self.epsilon] + [0] * (self.categories - 1), size=given.shape)
@@ -261,7 +261,7 @@ class CoinResponse:
 
     def privatise(self, answers: NDArray[Any] | Sequence[int]) -> NDArray[np.int64]:
         """Reports (0 or 1) for true answers; both coins are tossed for every person."""
-        given = np.asarray(answers)
+        given = answers if isinstance(answers, np.ndarray) else np.array([_whole(one) != 0 for one in answers], dtype=bool)
         first = noise.bernoulli(self.truth, given.shape)
         second = noise.bernoulli(self.yes, given.shape)
         return np.where(first == 1, given.astype(bool).astype(np.int64), second)
@@ -297,6 +297,12 @@ class CoinResponse:
         parts = 1 << 40  # a whole number of 2^-40 parts keeps draws exact and short
         truth = min(parts, math.ceil(rounded_up(needed * (1 + 1e-12)) * parts))
         return cls(Fraction(truth, parts), Fraction(yes))
+
+
+def _whole(answer: object) -> int:
+    """One answer as a whole number; -1 for what is none. It never raises."""
+    found = as_number(answer)
+    return int(found) if abs(found) < 2**62 and float(found).is_integer() else -1
 
 
 def from_coins(p_truth: Number = Fraction(1, 2), p_yes: Number = Fraction(1, 2)) -> CoinResponse:

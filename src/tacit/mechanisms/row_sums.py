@@ -22,13 +22,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency
+from tacit.accounting import Adjacency, ParameterError
 from tacit.mechanisms.noisy_sums import Law, NoisySums
-from tacit.parameters import count
+from tacit.parameters import count, positive
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 LATTICE_BITS = 24
+LEAST, MOST = 2.0**-900, 2.0**900  # a bound outside has no lattice in floats: its granule, or what is worth one, is 0 or infinite
 CELLS = 1 << 17  # entries of a block of rows: 1 MB of floats, which stays in a cache
 FACTOR_BITS = 16  # of either factor of a product
 HALF_ROOT = Fraction(math.isqrt(1 << 63) + 1, 1 << 32)  # the root of 1/2, rounded up
@@ -44,14 +45,37 @@ def bits_for(dimension: int) -> int:
     return max(8, min(LATTICE_BITS, (61 - max(dimension, 1).bit_length()) // 2))
 
 
-def clip_rows(rows: Array, bound: float) -> Array:
-    """Rows scaled down to Euclidean length at most `bound`; NaN counts as 0 and infinities as huge: nothing raises.
+def checked_bound(bound: float) -> float:
+    """The largest length of a row, which is public: a positive number that floats can divide and multiply by.
 
-    >>> clip_rows(np.array([[3.0, 4.0], [0.0, 0.0]]), 1.0)
-    array([[0.6, 0.8],
-           [0. , 0. ]])
+    >>> checked_bound(0.5)
+    0.5
     """
-    finite = np.clip(np.nan_to_num(rows, nan=0.0, posinf=np.inf, neginf=-np.inf), -1e150, 1e150)
+    found = float(positive("bound", bound))
+    if not LEAST <= found <= MOST:
+        raise ParameterError(f"bound must be between {LEAST:.3g} and {MOST:.3g}, where floats can count in parts of it; scale the rows")
+    return found
+
+
+def finite_rows(rows: Array) -> Array:
+    """Rows as floats of 64 bits: NaN is 0, and what is larger than 1e150 is cut, so that its square is a float."""
+    with np.errstate(over="ignore"):  # numbers of more bits
+        wide = np.asarray(rows, dtype=np.float64)
+    return np.clip(np.where(np.isnan(wide), 0.0, wide), -1e150, 1e150)
+
+
+def clip_rows(rows: Array, bound: float) -> Array:
+    """Rows scaled down to Euclidean length at most `bound`; NaN counts as 0 and infinities as huge: no value raises.
+
+    Rows of any type of number are read as floats of 64 bits first: in fewer bits neither the cut nor the lattice would hold.
+
+    >>> clip_rows(np.array([[3.0, 4.0], [0.0, 0.0], [np.inf, 0.0]], dtype=np.float16), 1.0)
+    array([[0.6, 0.8],
+           [0. , 0. ],
+           [1. , 0. ]])
+    """
+    checked_bound(bound)
+    finite = finite_rows(rows)
     largest = np.abs(finite).max(axis=1, keepdims=True, initial=0.0)
     unit = finite / np.where(largest > 0, largest, 1.0)
     length = largest * np.sqrt((unit * unit).sum(axis=1, keepdims=True))
@@ -63,15 +87,17 @@ def to_lattice(rows: Array, bound: float) -> tuple[Integers, int]:
     """Rows in units of bound / 2^bits, cut towards zero, and 2^bits: no row is longer than that, as an exact statement about integers.
 
     Cutting towards zero shortens every coordinate, so it never lengthens a row; the factor below 1 covers the
-    roundings of the clipping. A row that were too long all the same would count as zero.
+    roundings of the clipping. A row that were too long all the same would count as zero. Coordinates are looked at one by
+    one first: a square of 64 bits goes round, and would pass for a short one.
 
     >>> to_lattice(np.array([[3.0, 4.0]]), 1.0)[0].tolist()
     [[10066329, 13421772]]
     """
-    width = 1 << bits_for(rows.shape[1])
+    width, bound = 1 << bits_for(rows.shape[1]), checked_bound(bound)
     clipped = clip_rows(rows, bound) * (width / bound * (1 - 2.0**-40))
-    whole = np.trunc(clipped).astype(np.int64)
-    within = (whole * whole).sum(axis=1, keepdims=True) <= width * width
+    cut = np.trunc(clipped)
+    whole = np.where(np.abs(cut) <= width, cut, 0.0).astype(np.int64)
+    within = (np.abs(cut) <= width).all(axis=1, keepdims=True) & ((whole * whole).sum(axis=1, keepdims=True) <= width * width)
     return np.where(within, whole, 0), width
 
 
@@ -141,11 +167,13 @@ class FactorRows:
         [[39321.0, 52427.0], [0.0, 32767.0]]
         """
         width, values = 1 << FACTOR_BITS, np.empty(rows.shape)
+        checked_bound(bound)
         # rounding to the nearest lengthens a row by at most half the root of its width
         spare = max(1 - (math.sqrt(rows.shape[1]) / 2 + 1) / width, 0.5)
         block = max(1, CELLS // max(rows.shape[1], 1))
         for start in range(0, len(rows), block):
             whole = _factor(rows[start : start + block], bound, width * spare / bound)
+            whole[~(np.abs(whole) <= width)] = 0.0  # before squares of 64 bits, which go round
             if rows.shape[1] > 1:
                 squares = whole.astype(np.int64)
                 whole[(squares * squares).sum(axis=1) > width * width] = 0.0
@@ -157,8 +185,7 @@ def _factor(rows: Array, bound: float, scale: float) -> Array:
     """A block of rows, clipped, in whole granules."""
     if rows.shape[1] > 1:
         return np.rint(clip_rows(rows, bound) * scale)
-    known = np.where(np.isnan(rows), 0.0, rows)
-    return np.rint(np.clip(known, -bound, bound) * scale)
+    return np.rint(np.clip(finite_rows(rows), -bound, bound) * scale)
 
 
 def noisy_outer_sum(left: FactorRows, right: FactorRows, *, multiplier: float, adjacency: Adjacency) -> Array:
@@ -230,12 +257,12 @@ def noisy_l1_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adj
         Proved in: as for `noisy_sum`, with absolute values for squares; l1 distances and Laplace noise
         (Dwork, McSherry, Nissim, Smith 2006).
     """
-    width = 1 << LATTICE_BITS
-    finite = np.clip(np.nan_to_num(rows, nan=0.0, posinf=np.inf, neginf=-np.inf), -1e150, 1e150)
+    width, bound = 1 << LATTICE_BITS, checked_bound(bound)
+    finite = finite_rows(rows)
     length = np.abs(finite).sum(axis=1, keepdims=True)
     clipped = finite * (bound / np.maximum(length, bound)) * (width / bound * (1 - 2.0**-40))
-    whole = np.trunc(clipped).astype(np.int64)
-    total = np.where(np.abs(whole).sum(axis=1, keepdims=True) <= width, whole, 0).sum(axis=0)
+    whole = np.trunc(clipped)
+    total = np.where(np.abs(whole).sum(axis=1, keepdims=True) <= width, whole, 0.0).astype(np.int64).sum(axis=0)
     moved = int(farthest(1.0, adjacency)) * width
     released: Array = _noise("laplace", multiplier, moved, width, adjacency).release(total) * bound
     return released

@@ -286,9 +286,6 @@ def keys_of(job: Job) -> dict[str, list[str]]:
     return {spec.name: [key.name for key in desk.question(spec.sql).keys] for spec in tables}
 
 
-__all__ = ["SAMPLE", "SUPPRESSED", "Owners", "beyond", "chance", "keys_of", "owners_of", "plain", "sampled", "units_in"]
-
-
 #: Data that a rehearsal may be about: what it computes is not private.
 ROLES = ("dummy", "public")
 #: Why a job that reads reports is not rehearsed.
@@ -624,4 +621,7 @@ def _summary(lines: list[Line]) -> dict[str, float]:
     }
 
 
-__all__ = ["CutOff", "Line", "Rehearsal", "cut_off", "rehearse"]
+__all__ = [
+    "SAMPLE", "SUPPRESSED", "CutOff", "Line", "Owners", "Rehearsal", "beyond", "chance", "cut_off", "keys_of",
+    "owners_of", "plain", "rehearse", "sampled", "units_in",
+]  # fmt: skip

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import Event, Guarantee, ParameterError
+from tacit.calculus import column_values
 from tacit.exact import Typed
 from tacit.ledger import Account, paying
 from tacit.mechanisms import half_width
@@ -333,10 +334,8 @@ def values_of(column: Any) -> Values:
         found = _of_arrow(column)
     elif isinstance(column, np.ndarray):
         found = column if column.dtype.kind in "biuf" else column.tolist()
-    elif hasattr(column, "to_list"):
-        found = column.to_list()
     else:
-        found = list(column)
+        found = column_values(column)
     return found
 
 
@@ -349,9 +348,8 @@ def _of_arrow(column: Any) -> Values:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         coded = whole.dictionary_encode(null_encoding="encode")
-        return Coded(coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64))
-    values: list[Any] = column.to_pylist()
-    return values
+        return Coded(column_values(coded.dictionary), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64))
+    return column_values(column)
 
 
 def taken(values: Values, rows: NDArray[np.int64]) -> Values:

@@ -154,6 +154,7 @@ class Cut:
     names: Mapping[str, tuple[Any, ...]]
     unit: Unit
     numbered: bool
+    outside: bool = False
 
     @staticmethod
     def of(
@@ -196,12 +197,21 @@ class Cut:
         person = None if unit.person is None else types[exp.column(unit.person, quoted=True)]
         numbered = person is not None and kind_of(person) == "float"
         counted = (Aggregate("count", None, "n"),)
-        return Cut(desk, replace(base, keys=keys, aggregates=counted), names, _by_rows(unit), numbered)
+        return Cut(desk, replace(base, keys=keys, aggregates=counted), names, _by_rows(unit), numbered, outside)
 
     @property
     def reach(self) -> int:
         """The most rows of one unit that are counted."""
         return self.unit.reach(True, multiplicity_of(self.question)).rows
+
+    @property
+    def counted(self) -> str:
+        """Which rows count, in words: an error that is foretold is that of the noise on these, and says nothing of the others."""
+        listed = list(self.names)
+        if self.outside or not listed:
+            return "every row counts; a value that is missing or in no cell is (other)" if listed else "every row counts"
+        among = listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
+        return f"a row counts, in every table, only if {among} {'has' if len(listed) == 1 else 'all have'} a value in some cell"
 
     def _used(self, tables: Sequence[tuple[str, ...]]) -> tuple[Key, ...]:
         return tuple(key for key in self.question.keys if any(key.name in table for table in tables))
@@ -404,4 +414,5 @@ def _before(value: exp.Expression, edge: datetime.date, kind: str, fine: bool) -
 
 def _edge(value: Any) -> exp.Expression:
     number = exp.Literal.number(repr(abs(float(value))))
-    return exp.cast(exp.Neg(this=number) if value < 0 else number, "DOUBLE")
+    # the type is built, not parsed: a parse for each of thousands of edges took most of the planning
+    return exp.Cast(this=exp.Neg(this=number) if value < 0 else number, to=exp.DataType(this=exp.DataType.Type.DOUBLE))

@@ -184,7 +184,7 @@ class AbovePlan:
             f"which of {asked.cells} cells have more than {float(asked.at):g} rows, give or take {asked.within:g}, "
             f"all right with probability {asked.confidence:g}; at most {asked.rounds} rounds, "
             f"rho {float(asked.least):.4g} for the first and {float(asked.most):.4g} for all; "
-            f"one {unit} adds at most {self.cut.reach} rows"
+            f"{self.cut.counted}; one {unit} adds at most {self.cut.reach} rows"
         )
 
     def run(self) -> AboveAnswer:

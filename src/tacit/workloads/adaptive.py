@@ -91,7 +91,7 @@ class AdaptivePlan:
         """The plan in words, and the statement."""
         text = self.cut.statement(self.method.tables).sql(dialect=self.session.engine.dialect, pretty=True)
         reach = f"one {self.session.unit.noun} adds at most {self.cut.reach} rows"
-        return f"{self.method.workload.questions} answers by {self.method.describe()}; {reach}.\n\n{text}"
+        return f"{self.method.workload.questions} answers by {self.method.describe()}; {self.cut.counted}; {reach}.\n\n{text}"
 
     def run(self) -> AdaptiveAnswer:
         """Pay, count, choose, measure. What fails after the payment stays spent and says nothing of why."""

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from tacit.accounting import ZCDP, Adjacency, Composed, Event, Guarantee, NoOp, PureDP
 from tacit.errors import ParameterError
 from tacit.exact import Typed, root
-from tacit.ledger import paying
+from tacit.ledger import HomeProcess, paying
 from tacit.mechanisms import AboveThreshold, Law, NoisySums, Sparse, above_threshold
 from tacit.parameters import count, positive
 from tacit.tables import Cut, EngineError, Session
@@ -260,6 +260,7 @@ class Online:
     entry: int | None = None
     _learnt: list[tuple[Array, float]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _home: HomeProcess = field(default_factory=HomeProcess)
 
     def __repr__(self) -> str:
         return f"Online({', '.join(self.cells.names)}; {self.left} of {self.price.updates} updates left)"
@@ -296,6 +297,7 @@ class Online:
             guess = float(question @ self.estimate)
             if self._sparse.halted:
                 return OnlineAnswer(guess, "estimate")
+            self._home.insist()
             with paying(None, NoOp(), error=EngineError) as payment:
                 exact = int(self._counts[question > 0].sum())
                 off = abs(exact * GRANULES - round(guess * GRANULES))

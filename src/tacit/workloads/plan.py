@@ -293,7 +293,7 @@ class WorkloadPlan:
         plan = self.measured
         return (
             f"{plan.workload.questions} answers from {plan.selection.describe()}; {plan.law} noise; a typical answer is off "
-            f"by {plan.expected_error:.4g}; one {self.session.unit.noun} adds at most {self.cut.reach} rows; "
+            f"by {plan.expected_error:.4g}; {self.cut.counted}; one {self.session.unit.noun} adds at most {self.cut.reach} rows; "
             f"costs {self.spend.words}, and nothing is paid before run()"
         )
 
@@ -411,20 +411,24 @@ def plan(
     session: Session, wanted: Wanted, *, guarantee: Guarantee | str | None = None, epsilon: Typed | None = None,
     delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
     cells: Mapping[str, Sequence[Any] | Brackets | Periods | None] | None = None, rows: str | None = None, law: Law | None = None,
-    purpose: str = "",
+    other: bool = False, purpose: str = "",
 ) -> WorkloadPlan:
     """Plan a workload on a session's table. Nothing is spent and no data is touched.
 
     `cells` cuts columns that the session does not declare: categories, `Brackets` for numbers, `Periods` for dates. `rows` is a
     plain count whose rows are meant, 'SELECT COUNT(*) FROM visits WHERE age > 17'. Columns that no question names
     are not looked at.
+
+    A row counts only if it has a value in some cell of every column that is named: one whose age is missing is in no table, not in that
+    of the sexes either. With `other`, which is for tables of combinations (`Marginals`), each column has one cell more, "(other)", for
+    what is missing or in no cell, and every row counts.
     """
     if not isinstance(session, Session):
         raise ParameterError(f"session must be a tacit.Session, not {type(session).__name__}")
     if not isinstance(wanted, Wanted):
         raise ParameterError("wanted must say what is asked, such as Marginals('region', 'sex', up_to=2)")
     spend = session.spend_of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
-    cut, workload = bound(session.desk, wanted, cells, rows)
+    cut, workload = bound(session.desk, wanted, cells, rows, other=other)
     found = measured(
         workload, spend, reach=cut.reach, replaced=session.unit.adjacency is Adjacency.REPLACE_ONE, law=law,
         confidence=session.desk.confidence,
@@ -433,8 +437,9 @@ def plan(
 
 
 def bound(
-    desk: Desk, wanted: Wanted, cells: Mapping[str, Sequence[Any] | Brackets | Periods | None] | None = None, rows: str | None = None
-) -> tuple[Cut, Workload]:
+    desk: Desk, wanted: Wanted, cells: Mapping[str, Sequence[Any] | Brackets | Periods | None] | None = None, rows: str | None = None,
+    *, other: bool = False,
+) -> tuple[Cut, Workload]:  # fmt: skip
     """The wanted questions over a desk's columns: how they are cut, and the workload."""
     names = wanted.columns
     if not names:
@@ -443,8 +448,11 @@ def bound(
     unknown = [name for name in given if name not in names]
     if unknown:
         raise ParameterError(f"cells names {unknown[0]!r}, which no question is about; there are {', '.join(names)}")
-    cut = Cut.of(desk, {name: given.get(name) for name in names}, rows=rows)
-    return cut, wanted.on(Cells.of({name: list(found) for name, found in cut.names.items()}))
+    cut = Cut.of(desk, {name: given.get(name) for name in names}, rows=rows, outside=other)
+    found = wanted.on(Cells.of({name: list(cell) for name, cell in cut.names.items()}))
+    if other and not all(term.marginal for term in found.terms):
+        raise ParameterError("a cell for what is missing or in no other stands in no range; with other=True ask for Marginals alone")
+    return cut, found
 
 
 def compared(workload: Workload, law: Law) -> dict[str, float]:

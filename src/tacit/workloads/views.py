@@ -90,7 +90,7 @@ class ViewsPlan:
             text = cut.statement(plan.selection.tables).sql(dialect=self.session.engine.dialect, pretty=True)
             found.append(
                 f"{name}: {plan.workload.questions} answers from {plan.selection.describe()}; {plan.law} noise; a typical answer is off "
-                f"by {plan.expected_error:.4g}; one {self.session.unit.noun} adds at most {cut.reach} rows.\n\n{text}"
+                f"by {plan.expected_error:.4g}; {cut.counted}; one {self.session.unit.noun} adds at most {cut.reach} rows.\n\n{text}"
             )
         return "\n\n".join(found)
 

@@ -155,7 +155,7 @@ def test_what_fails_inside_says_nothing() -> None:
 
 
 def test_carriers_are_counted_once_each() -> None:
-    study = Genotypes.of_array([[2, 0], [1, 0], [0, 1], [9, 0]])
+    study = Genotypes.of_array(np.array([[2, 0], [1, 0], [0, 1], [9, 0]]))
     variants = [Variant("1", 99, "A", "T"), Variant("1", 100, "A", "T")]
     carriers = carriers_in(study, variants)
     assert [carriers(v) for v in (*variants, Variant("2", 5, "A", "T"))] == [2, 1, 0]

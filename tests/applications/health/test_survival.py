@@ -296,9 +296,10 @@ def test_what_is_undeclared_is_refused_before_anything_is_spent(parameters: dict
 
 def test_shapes_and_dates_are_refused() -> None:
     model = KaplanMeier(epsilon=1, bins=[0, 1])
-    for rows in (([1.0, 2.0], [1]), ([[1.0]], [[1]]), (np.array([1], dtype="m8[D]"), [1])):
+    for rows in (([1.0, 2.0], [1]), (np.array([[1.0]]), np.array([[1]])), ("1", "1"), (np.array([1], dtype="m8[D]"), [1])):
         with pytest.raises(ParameterError):
             model.fit(*rows)
+    model.fit([[1.0]], [[1]])  # a list says nothing of what its values are: one patient's that is a list is missing, and refused for none
     with pytest.raises(ParameterError, match="declared"):
         model.fit([1.0], [1], ["a"])
 

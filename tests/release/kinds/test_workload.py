@@ -248,3 +248,29 @@ def test_a_view_is_counted_in_place_of_a_source(tmp_path: Path, monkeypatch: pyt
         plan(parse(text.replace("source: visits,", "source: visits, where: 'nights > 1',")))
     with pytest.raises(JobError):
         plan(parse(text.replace("v.region = w.region", "v.region < w.region")))
+
+
+@pytest.mark.parametrize(("more", "words", "total"), [
+    ("", "only if region and sex all have a value in some cell", 3000), (", other: true", "every row counts", 6000),
+])  # fmt: skip
+def test_a_job_says_which_rows_count_and_may_count_all(
+    more: str, words: str, total: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the rows have no region: their sex counts only where the job asks for a cell for the others."""
+    monkeypatch.chdir(tmp_path)
+    table = visits()
+    holes = pa.array([None if place % 2 else value for place, value in enumerate(table["region"].to_pylist())], pa.string())
+    table = table.set_column(table.column_names.index("region"), "region", holes)
+    asked = "marginals: {of: [region, sex], ways: 1}, weight: 3" + more
+    job = job_with(f"{{name: pairs, kind: workload, source: visits, {asked}}}")
+    planned = next(one for one in plan(job).outputs if one.name == "pairs")
+    assert words in find("workload").explain(planned)[0]
+    with seeded(1):
+        done = run(job, tables={"visits": table})
+    assert words in (done.folder / "report.html").read_text().replace("Every row", "every row")
+    assert abs(sum(line["value"] for line in csv.read_csv(done.folder / "pairs_sex.csv").to_pylist()) - total) < 300
+
+
+def test_a_cell_for_the_others_stands_in_no_range() -> None:
+    with pytest.raises(JobError, match="stands in no range"):
+        plan(job_with("{name: stays, kind: workload, source: visits, ranges: {nights: all}, other: true, weight: 3}"))

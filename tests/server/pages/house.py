@@ -106,6 +106,7 @@ class Town:
             made = self.browser.new_context(base_url=self.base)
             page = made.new_page()
             page.goto(f"/sign-in/link/{self.service.register.link(person)}")
+            page.click("main button")
             assert page.url.endswith("/datasets")
             self._states[person] = made.storage_state()
             made.close()

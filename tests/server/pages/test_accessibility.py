@@ -16,7 +16,7 @@ RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "
 LOOKS = [(False, 1280), (True, 320), (True, 1280), (False, 320)]
 #: Whose page it is, and where; an answer is asked for first.
 PAGES = [
-    (None, "/sign-in"), (None, "/plain"), (None, "/nowhere"),
+    (None, "/sign-in"), (None, "/sign-in/link/x"), (None, "/plain"), (None, "/nowhere"),
     ("ann", "/datasets"), ("ann", "/datasets/visits"), ("ann", "/ask"), ("ann", "/questions/ANSWER"), ("ann", "/history"), ("ann", "/me"),
     ("ben", "/shared/SHARED"), ("ben", "/questions/WAITS"), ("ann", "/questions/nowhere"),
     ("cleo", "/releases"), ("cleo", "/releases/RELEASE"), ("cleo", "/purposes"), ("cleo", "/models"),

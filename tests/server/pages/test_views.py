@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.house import House
+from tests.server.house import House, followed
 from tests.server.pages.house import tamper
 
 from tacit.server.pages import files, words
@@ -265,7 +265,7 @@ def test_sign_out_ends_the_session_on_the_server(house: House) -> None:
 def test_refusals_are_pages_for_people_and_documents_for_programs(house: House) -> None:
     assert house.client.get("/nowhere").headers["content-type"].startswith("text/html")
     assert house.client.get("/v1/nowhere").headers["content-type"] == "application/problem+json"
-    failed = house.client.get("/sign-in/link/" + "x" * 43)
+    failed = followed(house.client, "x" * 43)
     assert failed.status_code == 403 and "Signing in failed" in failed.text
 
 

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting import Adjacency, Event
 from tacit.applications.health.beacon_attack import auc
 from tacit.applications.health.simulation import SEED
-from tacit.applications.health.survival import numbers_of
+from tacit.applications.health.survival import Column, column_of, numbers_of, places_of
 from tacit.errors import ParameterError
 from tacit.exact import Typed, exact
 from tacit.ledger import paying
@@ -141,9 +141,9 @@ def clinical_card(
         raise ParameterError("scores are missing: the scores of each model, such as {'private': ..., 'plain': ...}")
     if (groups is None) != (not names) or (when is None) != (split is None):
         raise ParameterError("groups go with their declared names, and when with the time to split at")
-    given = {"labels": np.asarray(labels), **{f"scores of {k}": np.asarray(v) for k, v in scores.items()}}
-    given |= {k: np.asarray(v) for k, v in (("groups", groups), ("when", when)) if v is not None}
-    if any(one.ndim != 1 for one in given.values()) or len({len(one) for one in given.values()}) != 1:
+    given = {"labels": column_of(labels), **{f"scores of {k}": column_of(v) for k, v in scores.items()}}
+    given |= {k: column_of(v) for k, v in (("groups", groups), ("when", when)) if v is not None}
+    if len({len(one) for one in given.values()}) != 1:
         raise ParameterError(f"{', '.join(given)} must be columns of one length")
     fine = count("bins", bins, least=2)
     parts = _Parts(tuple(map(str, names)) or ("",), when is not None)
@@ -161,14 +161,13 @@ def clinical_card(
 
 
 def _placed(
-    given: Mapping[str, NDArray[Any]], parts: _Parts, split: float | None
+    given: Mapping[str, Column], parts: _Parts, split: float | None
 ) -> tuple[NDArray[np.bool_], Ints, Ints, Floats]:
     """Which patients count, their groups, whether they come after the split, and their labels."""
     label = numbers_of(given["labels"])
-    known = {name: i for i, name in enumerate(parts.groups)}
     group = np.zeros(len(label), dtype=np.int64)
     if "groups" in given:
-        group = np.array([known.get(str(one), -1) for one in given["groups"].tolist()], dtype=np.int64)
+        group = places_of(given["groups"], parts.groups)
     time, good = np.zeros(len(label), dtype=np.int64), ((label == 0) | (label == 1)) & (group >= 0)
     if "when" in given:
         moment = numbers_of(given["when"])
@@ -177,7 +176,7 @@ def _placed(
     return good, group, time, label
 
 
-def _exact_rows(given: Mapping[str, NDArray[Any]], models: Sequence[str], parts: _Parts, split: float | None) -> list[CardRow]:
+def _exact_rows(given: Mapping[str, Column], models: Sequence[str], parts: _Parts, split: float | None) -> list[CardRow]:
     """Exact figures, by ranks."""
     good, group, time, label = _placed(given, parts, split)
     found = []
@@ -193,7 +192,7 @@ def _exact_rows(given: Mapping[str, NDArray[Any]], models: Sequence[str], parts:
 
 
 def _histogram(
-    given: Mapping[str, NDArray[Any]], models: Sequence[str], parts: _Parts, split: float | None, bins: int
+    given: Mapping[str, Column], models: Sequence[str], parts: _Parts, split: float | None, bins: int
 ) -> Ints:
     """Patients by [model, group, time, label, bin]. A score that is no number, or a label that is none, counts for nothing."""
     good, group, time, label = _placed(given, parts, split)

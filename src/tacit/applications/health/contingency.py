@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Event, Guarantee
 from tacit.applications.health.simulation import SEED, noise_of
+from tacit.applications.health.survival import Column, column_of, places_of
 from tacit.errors import ParameterError
 from tacit.exact import Typed
 from tacit.ledger import paying
@@ -179,8 +180,8 @@ def contingency_test(
     """
     spend = Guarantee.of(epsilon=epsilon, delta=delta, rho=rho).positive()
     plan = plan_contingency(rows, columns, spend, adjacency=adjacency)
-    given = [np.asarray(one) for one in (first, second)]
-    if any(one.ndim != 1 for one in given) or len(given[0]) != len(given[1]):
+    given = [column_of(one) for one in (first, second)]
+    if len(given[0]) != len(given[1]):
         raise ParameterError("both columns must have one value for each patient")
     with paying(account, plan.event, purpose=purpose or "contingency table", delta=spend.delta or None) as payment:
         released = plan.draw({plan.measured.selection.tables[0]: _counted(given, plan)})
@@ -188,11 +189,8 @@ def contingency_test(
     return ContingencyAnswer(plan, noisy, *plan.test(noisy), payment.private, payment.entry)
 
 
-def _counted(given: Sequence[NDArray[Any]], plan: ContingencyPlan) -> NDArray[np.int64]:
-    places = []
-    for values, names in zip(given, (plan.rows, plan.columns), strict=True):
-        known = {name: i for i, name in enumerate(names)}
-        places.append(np.array([known.get(str(value), -1) for value in values.tolist()], dtype=np.int64))
+def _counted(given: Sequence[Column], plan: ContingencyPlan) -> NDArray[np.int64]:
+    places = [places_of(values, names) for values, names in zip(given, (plan.rows, plan.columns), strict=True)]
     good = (places[0] >= 0) & (places[1] >= 0)
     found = np.zeros((len(plan.rows), len(plan.columns)), dtype=np.int64)
     np.add.at(found, (places[0][good], places[1][good]), 1)

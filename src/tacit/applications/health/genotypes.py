@@ -5,7 +5,8 @@ A genotype that is missing or unknown counts as a public rule says, because a ru
 as the mean, would let one person change another's value. Files that do not parse are refused before anything is
 spent; how people and variants are listed decides that, and never a genotype. PLINK needs the extra `health` (bed-reader).
 
->>> study = Genotypes.of_array([[0, 2], [1, 1], [9, 0]])
+>>> import numpy as np
+>>> study = Genotypes.of_array(np.array([[0, 2], [1, 1], [9, 0]]))
 >>> study.people, study.variants, [block.tolist() for block in study.blocks(1)]
 (3, 2, [[[0], [1], [0]], [[2], [1], [0]]])
 """
@@ -26,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import PackageMissing
 from tacit.applications.errors import FileRefused
+from tacit.calculus import number_of
 from tacit.errors import ParameterError
 from tacit.parameters import count
 
@@ -69,10 +71,8 @@ class Genotypes:
 
     @staticmethod
     def of_array(counts: ArrayLike, *, status: ArrayLike | None = None, names: Sequence[str] = (), missing: str = "none") -> Genotypes:
-        """From a matrix [people, variants] that is in memory."""
-        table = np.asarray(counts)
-        if table.ndim != 2 or table.dtype.kind not in "iufb":
-            raise ParameterError("genotypes must be a matrix of numbers, people by variants")
+        """From a matrix [people, variants] that is in memory: an array, or a list of rows beside the names of its variants."""
+        table = _matrix(counts, len(names) or None)
         groups = None if status is None else status_of(status, table.shape[0])
         listed = tuple(names) or tuple(f"snp{i + 1}" for i in range(table.shape[1]))
         if len(listed) != table.shape[1]:
@@ -127,6 +127,24 @@ class Genotypes:
                 yield np.array(rows).T
 
         return Genotypes(people, len(names), names, read, None, missing)
+
+
+def _matrix(counts: Any, width: int | None) -> NDArray[Any]:
+    """People by variants. Of a list of rows each value is read by itself: what is no number, or a row of another length, is missing.
+
+    Only the container can be refused. How many variants a list has is told by `names`, not by one person's row.
+    """
+    if isinstance(counts, list | tuple):
+        if width is None:
+            raise ParameterError("a list of rows does not say how many variants there are; give names=, or an array people by variants")
+        read = [row if isinstance(row, list | tuple | np.ndarray) and len(row) == width else [None] * width for row in counts]
+        return np.array([[number_of(value) for value in row] for row in read], dtype=np.float64).reshape(len(counts), width)
+    table = np.asarray(counts)
+    if table.ndim == 2 and table.dtype.kind == "O":
+        return np.array([[number_of(value) for value in row] for row in table.tolist()], dtype=np.float64).reshape(table.shape)
+    if table.ndim != 2 or table.dtype.kind not in "iufb":
+        raise ParameterError("genotypes must be a matrix of numbers, people by variants")
+    return table
 
 
 def status_of(given: ArrayLike, people: int) -> NDArray[np.int64]:

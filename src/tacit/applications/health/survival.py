@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Event, Guarantee
 from tacit.applications.health.simulation import SEED, noise_of
+from tacit.calculus import codes_of, column_values, number_of
 from tacit.errors import ParameterError
 from tacit.exact import Typed, exact
 from tacit.ledger import paying
@@ -199,20 +200,49 @@ def plan_survival(
 # --- what patients bring -----------------------------------------------------------------------------------
 
 
-def numbers_of(values: ArrayLike) -> Floats:
-    """Numbers as floats; what is none, in a column of anything, is NaN and counts for nothing."""
-    given = np.asarray(values)
-    if given.dtype.kind in "fiub":
-        with np.errstate(all="ignore"):
-            return given.astype(np.float64)
-    return np.array([_number(value) for value in given.ravel().tolist()], dtype=np.float64).reshape(given.shape)
+#: A column of patients: an array of one type, or values that are read one by one.
+Column = NDArray[Any] | list[Any]
 
 
-def _number(value: Any) -> float:
+def column_of(given: Any) -> Column:
+    """A column of patients. Only its container and its length can be refused: each patient's value is read by itself.
+
+    numpy would choose one type for a whole list: one patient's 2.5 would make every 1 of the others a 1.0, and one's text
+    or list would raise before anything is paid.
+    """
+    if isinstance(given, str | bytes) or not hasattr(given, "__len__") or (isinstance(given, np.ndarray) and given.ndim != 1):
+        raise ParameterError("each column must have one value for each patient: a list, an array or a column of a data frame")
+    typed = getattr(given, "dtype", None)
+    if isinstance(typed, np.dtype) and typed.kind in "biufmM" and not isinstance(given, np.ma.MaskedArray):
+        return np.asarray(given)
+    return column_values(given)
+
+
+def places_of(values: Column, names: Sequence[str]) -> NDArray[np.int64]:
+    """The place of each value among declared names, -1 for another; 1, 1.0 and "1" are the name "1".
+
+    >>> places_of(["a", 1, None, 1.0, "z"], ["a", "1"]).tolist()
+    [0, 1, -1, 1, -1]
+    """
+    return codes_of([_shown(value) for value in column_values(values)], np.array(names))
+
+
+def _shown(value: object) -> object:
+    """What is neither text nor number, such as a date, by its text; None where it has none."""
+    if value is None or isinstance(value, str | bytes | int | float | np.generic):
+        return value
     try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
+        return str(value)
+    except Exception:
+        return None
+
+
+def numbers_of(values: Any) -> Floats:
+    """Numbers as floats; what is none, in a column of anything, is NaN and counts for nothing."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        with np.errstate(all="ignore"):
+            return values.astype(np.float64)
+    return np.array([number_of(value) for value in values], dtype=np.float64)
 
 
 def histogram(durations: ArrayLike, events: ArrayLike, edges: Sequence[float]) -> NDArray[np.int64]:
@@ -506,10 +536,10 @@ class KaplanMeier:
     def fit(self, durations: ArrayLike, events: ArrayLike, groups: ArrayLike | None = None) -> KaplanMeier:
         """Count, add noise, read the curves. What fails after the payment stays spent and says nothing of why."""
         plan, delta = self.plan(), self._spend.delta
-        rows = [np.asarray(given) for given in (durations, events, *([] if groups is None else [groups]))]
-        if any(one.ndim != 1 for one in rows) or len({len(one) for one in rows}) != 1:
+        rows = [column_of(given) for given in (durations, events, *([] if groups is None else [groups]))]
+        if len({len(one) for one in rows}) != 1:
             raise ParameterError("durations, events and groups must be columns of one length")
-        if rows[0].dtype.kind in "mM":
+        if isinstance(rows[0], np.ndarray) and rows[0].dtype.kind in "mM":
             raise ParameterError("durations must be numbers, such as days, not dates or time spans; divide by one day first")
         if (groups is None) != (not self.groups):
             raise ParameterError("groups must be declared, KaplanMeier(groups=['a', 'b']), and given to fit, or neither")
@@ -520,13 +550,12 @@ class KaplanMeier:
         self.curves_ = {" ".join(name): one for name, one in plan.curves(released, self.confidence).items()}
         return self
 
-    def _counted(self, rows: Sequence[NDArray[Any]], plan: SurvivalPlan) -> NDArray[np.int64]:
+    def _counted(self, rows: Sequence[Column], plan: SurvivalPlan) -> NDArray[np.int64]:
+        times, seen = numbers_of(rows[0]), numbers_of(rows[1])
         if len(rows) == 2:
-            return histogram(rows[0], rows[1], plan.edges)
-        names = np.array([str(one) for one in rows[2].tolist()], dtype=object)
-        return np.array([
-            histogram(rows[0][names == group], rows[1][names == group], plan.edges) for (group,) in plan.groups
-        ])
+            return histogram(times, seen, plan.edges)
+        group = places_of(rows[2], [name for (name,) in plan.groups])
+        return np.array([histogram(times[group == i], seen[group == i], plan.edges) for i in range(len(plan.groups))])
 
     @property
     def event(self) -> Event:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import Event, Guarantee, PureDP, Repeated
-from tacit.applications.vision.images import RELATION, ByDistance, VisionError, at_home
+from tacit.applications.vision.images import RELATION, ByDistance, VisionError, at_home, table_of
 from tacit.applications.vision.quality import correlation, trajectory_error
 from tacit.calculus import L2, Lattice, Measurement, Space, Vectors
 from tacit.exact import Typed
@@ -105,7 +105,7 @@ class GazeStream(ByDistance):
     def hidden(self, points: Any) -> Points:
         """Every point with noise. It touches the data; `release_gaze` pays first."""
         granule, plan = float(self.within / FINE), self.plan()
-        given = np.nan_to_num(np.asarray(points, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+        given = np.nan_to_num(table_of(points, 2), nan=0.0, posinf=0.0, neginf=0.0)
         whole = np.rint(np.clip(given, 0.0, [float(end) for end in self.screen]) / granule).astype(np.int64)
         return np.array([plan.function(point) for point in whole], dtype=np.float64).reshape(given.shape)
 
@@ -131,7 +131,8 @@ def release_gaze(stream: GazeStream, points: Any, *, account: Account | None = N
     >>> found.points.shape, bool(np.abs(found.points - 300).max() < 60)
     ((5, 2), True)
     """
-    shape = np.shape(points)
+    points = table_of(points, 2)
+    shape = points.shape
     if len(shape) != 2 or shape[1] != 2 or not shape[0]:
         raise VisionError(f"a recording is a table of points (x, y), not of shape {shape}")
     event = stream.event_for(shape[0])

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency, Event, Guarantee
+from tacit.calculus import number_of
 from tacit.errors import PackageMissing, ParameterError
 from tacit.exact import Typed, exact
 from tacit.ledger import Account, paying
@@ -171,6 +172,26 @@ def picture(image: Any) -> Pixels:
     if given.shape[0] * given.shape[1] > LARGEST:
         raise VisionError(f"a picture has at most {LARGEST:,} pixels; cut it into parts or make it smaller")
     return given
+
+
+def table_of(rows: Any, width: int) -> NDArray[np.float64]:
+    """A table of numbers, `width` in a row; each value is read by itself, and what is no number, or no such row, is NaN.
+
+    numpy would choose one type for the whole of a list, so that one person's text would change everyone's numbers, or raise. Only an
+    array's shape can be refused, by whoever asks: that of a list is how long it is, and the public width.
+
+    >>> table_of([[1, "2"], [None, "x"], 7], 2).tolist()
+    [[1.0, 2.0], [nan, nan], [nan, nan]]
+    """
+    if isinstance(rows, np.ndarray) and rows.dtype.kind in "biuf" and not isinstance(rows, np.ma.MaskedArray):
+        with np.errstate(all="ignore"):
+            return rows.astype(np.float64)
+    if isinstance(rows, np.ndarray) and rows.ndim != 1:
+        return np.array([number_of(value) for value in rows.ravel().tolist()], dtype=np.float64).reshape(rows.shape)
+    listed = list(rows) if isinstance(rows, Iterable) and not isinstance(rows, str | bytes) else []
+    known = [isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1) for row in listed]
+    read = [row if good and len(row) == width else [None] * width for row, good in zip(listed, known, strict=True)]
+    return np.array([[number_of(value) for value in row] for row in read], dtype=np.float64).reshape(len(read), width)
 
 
 def boxes_in(shape: tuple[int, ...], boxes: Iterable[Sequence[int]] | None) -> list[Box]:

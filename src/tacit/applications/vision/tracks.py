@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import Event, Guarantee, RandomizedResponse, Repeated
-from tacit.applications.vision.images import VisionError, at_home, epsilon_alone
+from tacit.applications.vision.images import VisionError, at_home, epsilon_alone, table_of
 from tacit.exact import Typed
 from tacit.ledger import Account, paying
 from tacit.mechanisms import RandomisedResponse
@@ -115,8 +115,9 @@ class Presence:
 
     def reports(self, bits: Any) -> Bits:
         """The randomised rows of all objects, sorted. It touches the data; `release_tracks` pays first."""
-        given = np.asarray(bits)
-        drawn: Bits = np.asarray(self.response.privatise(given.astype(bool).ravel().astype(np.int64))).reshape(given.shape)
+        given = table_of(bits, self.keyframes)
+        seen = (given != 0) & ~np.isnan(given)
+        drawn: Bits = np.asarray(self.response.privatise(seen.ravel().astype(np.int64))).reshape(given.shape)
         return drawn[np.lexsort(drawn.T[::-1])] if drawn.size else drawn
 
     def counts(self, reports: Any) -> NDArray[np.float64]:
@@ -186,7 +187,8 @@ def release_tracks(plan: Presence, bits: Any, *, account: Account | None = None,
     >>> found.reports.shape, bool(abs(found.counts - 400).max() < 100)
     ((400, 4), True)
     """
-    shape = np.shape(bits)
+    bits = table_of(bits, plan.keyframes)
+    shape = bits.shape
     if len(shape) != 2 or shape[1] != plan.keyframes or not shape[0]:
         raise VisionError(f"presence is a table of objects by {plan.keyframes} key frames, not of shape {shape}; see presence_bits")
     plan.checked(shape[0])

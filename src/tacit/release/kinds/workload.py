@@ -171,6 +171,7 @@ class WorkloadSpec(OutputSpec):
     `ranges` says for a column `all` (every range of neighbouring cells) or `prefix` (running totals). `cells` cuts a column that
     has neither categories nor whole bounds into brackets: a list of their edges. `where` is a condition in SQL on the rows.
     `view` is a SELECT over the job's sources, such as a join, whose rows are counted in place of the source's.
+    With `other`, tables have a cell for what is missing or in no other cell, so that every row counts in all of them.
     With `whole`, figures without fractions and none below 0, which agree in all tables, stand beside the unbiased ones.
     """
 
@@ -181,6 +182,7 @@ class WorkloadSpec(OutputSpec):
     where: str | None = Field(default=None, min_length=1, max_length=100_000)
     view: str | None = Field(default=None, min_length=1, max_length=100_000)
     whole: bool = False
+    other: bool = False
     regions: RegionsSpec | None = None
     series: SeriesSpec | None = None
     map: MapSpec | None = None
@@ -271,7 +273,7 @@ def prepare(block: WorkloadSpec, job: Job, desk: Desk, place: str) -> WorkloadOu
             cells[block.series.column] = block.series.cut
         if block.map is not None:
             cells |= {axis.column: Brackets(axis.cut.edges) for axis in (block.map.x, block.map.y)}
-        cut, workload = bound(desk, block.wanted, cells, rows)
+        cut, workload = bound(desk, block.wanted, cells, rows, other=block.other)
     except (ParameterError, TableError) as error:
         raise JobError(str(error), place=place) from None
     return WorkloadOutput(block, desk, cut, workload)
@@ -337,7 +339,7 @@ def explain(planned: PlannedWorkload) -> tuple[str, str]:
     found = planned.measured
     words = (
         f"{planned.size} answers from {found.selection.describe()}, with {found.law} noise: {found.event!r}; a typical answer is off "
-        f"by {found.expected_error:.4g}"
+        f"by {found.expected_error:.4g}; {planned.output.cut.counted}"
     )
     text = planned.output.cut.statement(found.selection.tables).sql(dialect=planned.output.desk.engine.dialect, pretty=True)
     return words, text
@@ -457,7 +459,7 @@ def described(planned: PlannedWorkload, result: WorkloadAnswer | None) -> Record
         "notes": [
             "All answers come from one draw: tables that share columns agree on them.",
             "Figures are unbiased and may be negative; a cell without rows shows noise around 0.",
-            "A row with a value in no cell of some column counts in no table.",
+            f"{planned.output.cut.counted[0].upper()}{planned.output.cut.counted[1:]}.",
             *([BIASED] if planned.spec.whole else []),
             *(f"Outside the guarantee: {words}." for words in unprotected(planned)),
         ],

@@ -7,12 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import RedirectResponse
 
-from tacit.server.api.calling import Serving, Signed, address_of, cookie_name
+from tacit.server.api.calling import Serving, Signed, address_of, cookie_name, same_origin
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError, not_found
 from tacit.server.oidc import Provider
 
 router = APIRouter(tags=["sign-in"], include_in_schema=False)
+#: The text of a link; what stands at `/sign-in/link/` and is opened with GET is a page, the same for every text.
 Secret = Annotated[str, Path(max_length=100, pattern=r"^[A-Za-z0-9_-]+$")]
 
 
@@ -25,9 +26,14 @@ def with_session(service: Service, session: str, where: str = "/") -> Response:
     return found
 
 
-@router.get("/sign-in/link/{secret}")
+@router.post("/sign-in/link/{secret}")
 def by_link(service: Serving, request: Request, secret: Secret) -> Response:
-    """Sign in by a link. It works once, for ten minutes; any other text is refused in the same words."""
+    """Sign in by a link, from the button of its page. It works once, for ten minutes; any other text is refused in the same words.
+
+    What only follows links, such as a scanner of mail, uses nothing up, and another site cannot press the button: it would sign someone
+    in as another person.
+    """
+    same_origin(request)
     service.rates.insist(address_of(request), "sign_in", service.configuration.limits.sign_in_per_minute)
     session = service.register.follow(secret)
     if session is None:

@@ -28,6 +28,12 @@ async def sign_in(request: Request, service: Serving) -> Response:
     return page(request, "sign_in.html", provider=service.provider is not None)
 
 
+@router.get("/sign-in/link/{secret}")
+async def link(request: Request, secret: str) -> Response:
+    """The button that signs in. The page is the same for every text, and opening it uses nothing up."""
+    return page(request, "sign_in_link.html")
+
+
 @router.get("/plain")
 async def plain(request: Request) -> Response:
     """What is promised, for those whose data are used. It tells nothing about data sets."""
