@@ -51,8 +51,9 @@ from tacit.release.rehearsed_cells import JOINED, CellErrors, compares, errors, 
 from tacit.release.sources import blank, desk_of, opened
 from tacit.tables import MARK, Engine, EngineError, Plan, Released, Source, TableError, Unit
 from tacit.tables.engines.duckdb import DuckDB
-from tacit.tables.figures import Exact, columns, integers, release
+from tacit.tables.figures import Exact, integers, release
 from tacit.tables.keys import literal
+from tacit.tables.lines import columns
 from tacit.tables.relation import Catalog, named, nested, owned
 from tacit.tables.sql import parse, unfolded
 from tacit.tables.statement import GROUP, PEOPLE, Wanted, statement

@@ -28,15 +28,16 @@ from typing import Any, TypeVar
 from sqlglot import exp
 
 from tacit import noise
-from tacit.accounting import Bound, Event, Guarantee, account
+from tacit.accounting import Bound, Event, Guarantee, account, cost_of
 from tacit.exact import at_most, exact
 from tacit.tables import plan as plans
-from tacit.tables.answer import Answer
+from tacit.tables.answer import Answer, Noise
 from tacit.tables.bias import Lost
 from tacit.tables.dialects import known_dialect
 from tacit.tables.engines.engine import KEPT, Engine, run_aside
 from tacit.tables.errors import TableError
-from tacit.tables.figures import Released, answer_of, expected, integers, release
+from tacit.tables.figures import Released, expected, integers, loss_told, release, selection_notes
+from tacit.tables.lines import arranged
 from tacit.tables.plan import Plan, Settings
 from tacit.tables.question import Question
 from tacit.tables.relation import Catalog, Relation, Schema, Table
@@ -198,10 +199,29 @@ class Desk:
         self, plan: Plan, released: Released, *, delta: Fraction, private: bool, entry: int | None = None,
         text: str = "", notes: tuple[str, ...] = (), also: Lost | None = None,
     ) -> Answer:
-        """The figures of what was released, with their intervals and the price, told at `delta`."""
-        return answer_of(
-            plan, released, delta=delta, confidence=self.confidence, private=private, entry=entry, statement=text, notes=notes, also=also,
+        """What a draw amounts to: figures, noise, price (told at `delta`) and notes. Post-processing only.
+
+        `also` is what the loss of rows is estimated to be in another way, such as from their declared number.
+        """
+        missing, note = loss_told(plan, released, self.confidence, also)
+        released, keys, shown, places = arranged(plan, released, missing, self.confidence)
+        found = Answer(
+            keys=keys,
+            figures=shown,
+            raw={share.measure.name: row.tolist() for share, row in zip(plan.shares, released.sums, strict=True)},
+            noise=tuple(Noise(share.measure.name, share.law, share.deviation) for share in plan.shares),
+            event=plan.event,
+            adjacency=plan.unit.adjacency,
+            cost=cost_of(plan.event, plan.unit.adjacency, at_most(delta)),
+            delta=float(delta),
+            confidence=self.confidence,
+            private=private,
+            notes=(*notes, *plan.notes, *selection_notes(plan), *([note] if note else [])),
+            entry=entry,
+            statement=text,
+            bins={key.name: key.ends for key in plan.question.keys if key.ends},
         )
+        return found if places is None else found.taken(places)
 
 
 def spelt(unit: Unit, tables: Mapping[str, Table]) -> Unit:
