@@ -10,13 +10,12 @@ release jobs. Both need a `Unit`: whom the guarantee protects, and how much one 
 from tacit.tables import reading
 from tacit.tables.answer import MARK, Answer, Figures
 from tacit.tables.answer_record import answer_from, answer_record, price_from, price_record, record_of, value_of
-from tacit.tables.bias import Lost, both_ways
 from tacit.tables.cross_counts import Brackets, Cut, Periods
 from tacit.tables.desk import Desk, Price, explained, price_for_accuracy
 from tacit.tables.dialects import Asked, known_dialect
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import EngineError, Refused, TableError
-from tacit.tables.figures import Released, rows_lost
+from tacit.tables.figures import Lost, Released, both_ways, rows_lost
 from tacit.tables.left_out import LeftOut
 from tacit.tables.magic import register_magic
 from tacit.tables.plan import Plan, Recipe

@@ -32,11 +32,10 @@ from tacit.accounting import Bound, Event, Guarantee, account, cost_of
 from tacit.exact import at_most, exact
 from tacit.tables import plan as plans
 from tacit.tables.answer import Answer, Noise
-from tacit.tables.bias import Lost
 from tacit.tables.dialects import known_dialect
 from tacit.tables.engines.engine import KEPT, Engine, run_aside
 from tacit.tables.errors import TableError
-from tacit.tables.figures import Released, expected, integers, loss_told, release, selection_notes
+from tacit.tables.figures import Lost, Released, expected, integers, loss_told, release, selection_notes
 from tacit.tables.lines import arranged
 from tacit.tables.plan import Plan, Settings
 from tacit.tables.question import Question

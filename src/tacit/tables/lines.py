@@ -15,8 +15,7 @@ import numpy as np
 from sqlglot import exp
 
 from tacit.tables.answer import Bias, Figures, Floats
-from tacit.tables.bias import Lost, biases
-from tacit.tables.figures import Released, figures, sortable
+from tacit.tables.figures import Lost, Released, biases, figures, sortable
 from tacit.tables.plan import Plan, derived
 from tacit.tables.question import evaluate
 
