@@ -35,7 +35,18 @@ from tacit.tables.answer import Answer, Noise
 from tacit.tables.dialects import known_dialect
 from tacit.tables.engines.engine import KEPT, Engine, run_aside
 from tacit.tables.errors import TableError
-from tacit.tables.figures import Lost, Released, expected, integers, loss_told, release, selection_notes
+from tacit.tables.figures import (
+    Lost,
+    Released,
+    expected,
+    figures,
+    integers,
+    keys_of,
+    loss_told,
+    release,
+    selection_notes,
+    with_bias,
+)
 from tacit.tables.lines import arranged
 from tacit.tables.plan import Plan, Settings
 from tacit.tables.question import Question
@@ -119,22 +130,24 @@ class Desk:
         loss: bool | None = None, period: tuple[datetime.date, datetime.date] | None = None, beyond: bool | None = None,
     ) -> Plan:
         """What would be measured, with which noise, for this price. What is declared here goes before what the columns say."""
-        columns = self.catalog.columns
-        if keys is None or isinstance(keys, Mapping):
-            keys = {**self.schema.categories_of(question, columns), **(keys or {})}
-            _check_keys(question, keys)
-        known = {**self.schema.bounds_of(question, columns), **(bounds or {})}
-        settings = Settings(known, keys, weights or {}, law, self.loss if loss is None else bool(loss), bool(beyond), period)
         unit = self._unit_for(question)
+        settings = Settings(dict(bounds or {}), keys, weights or {}, law, self.loss if loss is None else bool(loss), bool(beyond), period)
+
+        def prepared() -> plans.Prepared:
+            columns, listed = self.catalog.columns, keys
+            if listed is None or isinstance(listed, Mapping):
+                listed = {**self.schema.categories_of(question, columns), **(listed or {})}
+                _check_keys(question, listed)
+            known = {**self.schema.bounds_of(question, columns), **settings.bounds}
+            return plans.prepare(question, unit, self.engine, replace(settings, bounds=known, keys=listed))
+
         same = frozen({
-            "bounds": known, "keys": keys, "weights": settings.weights, "law": law, "loss": settings.loss,
+            "bounds": settings.bounds, "keys": keys, "weights": settings.weights, "law": law, "loss": settings.loss,
             "beyond": settings.beyond,
         })  # fmt: skip
         key = None if same is None else ("prepared", unit, same, period)
         # of many prices of one question only the noise differs
-        return self.recalled(
-            key, (question, self.engine), lambda: plans.prepare(question, unit, self.engine, settings)
-        ).at(spend)
+        return self.recalled(key, (question, self.engine, self.schema, self.catalog), prepared).at(spend)
 
     def _unit_for(self, question: Question) -> Unit:
         """The unit with the caps that the question itself asks for; whom it protects cannot be changed by asking."""
@@ -203,7 +216,11 @@ class Desk:
         `also` is what the loss of rows is estimated to be in another way, such as from their declared number.
         """
         missing, note = loss_told(plan, released, self.confidence, also)
-        released, keys, shown, places = arranged(plan, released, missing, self.confidence)
+        if _as_released(plan.question):
+            keys = keys_of(plan, released)
+            shown, places = with_bias(plan, released.sums, figures(plan, released.sums, self.confidence), missing, self.confidence), None
+        else:
+            released, keys, shown, places = arranged(plan, released, missing, self.confidence)
         found = Answer(
             keys=keys,
             figures=shown,
@@ -221,6 +238,12 @@ class Desk:
             bins={key.name: key.ends for key in plan.question.keys if key.ends},
         )
         return found if places is None else found.taken(places)
+
+
+def _as_released(question: Question) -> bool:
+    """Whether a question shows its groups and figures as they are released, in their order."""
+    more = question.outputs or question.levels or question.windows or question.order or question.offset
+    return not more and question.having is None and question.limit is None
 
 
 def spelt(unit: Unit, tables: Mapping[str, Table]) -> Unit:

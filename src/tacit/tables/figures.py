@@ -29,7 +29,7 @@ import datetime
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -290,6 +290,19 @@ def figures(plan: Plan, sums: Sequence[Floats], confidence: float, copies: int =
     values = [np.asarray(row, dtype=float) * share.granule for share, row in zip(plan.shares, sums, strict=True)]
     maker = Maker(plan.shares, values, copies)
     return {recipe.aggregate.name: maker.figure(recipe, confidence) for recipe in plan.recipes}
+
+
+def keys_of(plan: Plan, released: Released) -> dict[str, list[Any]]:
+    """The keys of the released groups, by name."""
+    return {key.name: [group[i] for group in released.groups] for i, key in enumerate(plan.question.keys)}
+
+
+def with_bias(
+    plan: Plan, sums: Sequence[Floats], found: Mapping[str, Figures], missing: Lost | None, confidence: float
+) -> dict[str, Figures]:
+    """Figures with the bias of each that an estimate is known for."""
+    known = biases(plan, sums, found, missing, confidence)
+    return {name: replace(figure, bias=known.get(name)) for name, figure in found.items()}
 
 
 class Maker:

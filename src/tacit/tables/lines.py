@@ -15,7 +15,7 @@ import numpy as np
 from sqlglot import exp
 
 from tacit.tables.answer import Bias, Figures, Floats
-from tacit.tables.figures import Lost, Released, biases, figures, sortable
+from tacit.tables.figures import Lost, Released, biases, figures, keys_of, sortable
 from tacit.tables.plan import Plan, derived
 from tacit.tables.question import evaluate
 
@@ -70,7 +70,7 @@ def figured(plan: Plan, released: Released, confidence: float) -> dict[str, Figu
             for name in blocks[0]
         }
     if plan.question.windows:
-        keys = {key.name: [group[i] for group in released.groups] for i, key in enumerate(plan.question.keys)}
+        keys = keys_of(plan, released)
         # Each figure of a line may be wrong by itself, so that all of them are right together.
         together = max(1, len(released.groups)) * max(1, len(plan.recipes))
         surer = dict(figures(plan, released.sums, 1 - (1 - confidence) / together)) if not isinstance(released, Levelled) else found
@@ -167,7 +167,7 @@ def _rank_ends(made: Floats, places: Sequence[int], term: exp.Expression, ends: 
 def columns(plan: Plan, released: Released, confidence: float) -> tuple[dict[str, list[Any]], dict[str, Figures]]:
     """Keys and figures as the question wants to see them."""
     question = plan.question
-    keys = {key.name: [group[i] for group in released.groups] for i, key in enumerate(question.keys)}
+    keys = keys_of(plan, released)
     found = dict(figured(plan, released, confidence))
     if not question.outputs:
         return keys, found
@@ -212,7 +212,7 @@ def lines(plan: Plan, released: Released, keys: Mapping[str, Sequence[Any]], sho
     question = plan.question
     if question.having is None and not question.order and question.limit is None and not question.offset:
         return None
-    all_keys = {key.name: [group[i] for group in released.groups] for i, key in enumerate(question.keys)}
+    all_keys = keys_of(plan, released)
     base = figured(plan, released, 0.95)
     rows = [_line({**all_keys, **keys}, {**shown, **base}, i) for i in range(len(released.groups))]
     places = [i for i, row in enumerate(rows) if question.having is None or evaluate(question.having, row) is True]
