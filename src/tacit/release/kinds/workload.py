@@ -35,8 +35,8 @@ from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec, Part
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
-from tacit.release.kinds.fields import PlannedCounts, Prepared, counted, private_source, who_pays
-from tacit.release.page import plain, template
+from tacit.release.kinds.fields import PlannedCounts, Prepared, counted, private_source
+from tacit.release.page import plain, template, who_pays
 from tacit.release.rehearsed_cells import CellFigures
 from tacit.tables import Brackets, Cut, Desk, Periods, TableError
 from tacit.workloads import (
