@@ -26,6 +26,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from tacit.tables import forms, grammar
+from tacit.tables.dates import dated_value, days_between, moved_by
 from tacit.tables.dialects import TO_EVEN, TRUNCATING
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.forms import (
@@ -37,9 +38,6 @@ from tacit.tables.forms import (
     NUMBERS,
     Value,
     column,
-    dated_value,
-    days_between,
-    moved_by,
     number,
     settled,
     whole_constant,

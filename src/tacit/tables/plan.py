@@ -29,10 +29,11 @@ from sqlglot import exp
 from tacit.accounting import Composed, Event, Guarantee
 from tacit.exact import exact
 from tacit.tables import statistics as measures_of
+from tacit.tables.dates import PARTS
 from tacit.tables.engines.engine import Engine
 from tacit.tables.engines.types import NANOSECONDS, bare, kind_of
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.forms import EXPONENT, PARTS, REGULAR, SHORTENED, Value, dated
+from tacit.tables.forms import EXPONENT, REGULAR, SHORTENED, Value, dated
 from tacit.tables.keys import KeyList, Keys, both, keys_of
 from tacit.tables.question import Aggregate, Question
 from tacit.tables.ranks import ladder_for
