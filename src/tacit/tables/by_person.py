@@ -19,14 +19,14 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from tacit.tables.decimals import literal
 from tacit.tables.errors import Refused
-from tacit.tables.expressions import Value, number, settled, total
+from tacit.tables.expressions import number, settled, total
 from tacit.tables.forms import arithmetic, as_whole, double, held, in_order, narrowed, public
 from tacit.tables.question import grouped_by
 from tacit.tables.question import narrowed as both_hold
 from tacit.tables.relation import Field, Relation, Resolve, add, carried, field_of, find, nested, type_of
 from tacit.tables.unit import Unit
+from tacit.tables.values import Value, exact_literal
 
 #: The greatest number in a person's sum: with 2^33 rows of it, 127 bits hold the sum of what is above 2^-13, and 127 others of the rest.
 LARGEST, COARSE, FINE = 2.0**80, 2.0**13, 2.0**106
@@ -59,7 +59,7 @@ def exact_sum(value: Value) -> Value:
         total_ = exp.cast(exp.Sum(this=exp.cast(scaled, f"DECIMAL({value.size[0]}, 0)")), f"DECIMAL({digits}, 0)")
         back: exp.Expression = total_
         if places:
-            back = exp.Paren(this=exp.Mul(this=total_, expression=literal(Fraction(1, 10**places), (places, places))))
+            back = exp.Paren(this=exp.Mul(this=total_, expression=exact_literal(Fraction(1, 10**places), (places, places))))
         return Value(back, "decimal", value.most * ROWS, value.least, size=(digits + 1, places))
     coarse = _nearest(value.sql, COARSE)
     rest = exp.Paren(this=exp.Sub(this=value.sql.copy(), expression=exp.Mul(this=coarse.copy(), expression=double(1 / COARSE))))

@@ -22,7 +22,8 @@ from sqlglot import exp
 
 from tacit.tables.dialects import OTHER_WEEK, SUNDAY
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.forms import FARTHEST_YEARS, Value, as_date, cast, check_size, dated, in_microseconds, in_zone, inside
+from tacit.tables.forms import FARTHEST_YEARS, as_date, dated, in_microseconds, in_zone, inside
+from tacit.tables.values import Value, cast, check_size
 
 #: The parts of a date that may be asked for, with what they can be where that is certain.
 PARTS = {

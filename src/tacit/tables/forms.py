@@ -3,6 +3,7 @@
 Guards stand around the arguments, each of which is written once. Division by zero, a logarithm of a negative, a text that is no number, a
 number beyond 1e150: each gives NULL, on every engine.
 
+>>> from tacit.tables.values import column
 >>> arithmetic(exp.Div(), number(column("a", "INTEGER")), number(column("b", "INTEGER"))).sql.sql("duckdb")
 '(CAST("a" AS DOUBLE) / NULLIF(CAST("b" AS DOUBLE), CAST(0 AS DOUBLE)))'
 """
@@ -12,30 +13,31 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tacit.tables import decimals
-from tacit.tables.decimals import Size
 from tacit.tables.dialects import FLOATING
-from tacit.tables.engines.types import (
-    LISTED,
-    NANOSECONDS,
-    NANOSECONDS_END,
-    OTHER_TICKS,
-    PADDED,
-    PLAIN_TEXTS,
-    UNSIGNED,
-    WIDE,
-    bare,
-    kind_of,
-    zoned,
-)
+from tacit.tables.engines.types import NANOSECONDS_END
 from tacit.tables.errors import Refused, TableError
+from tacit.tables.values import (
+    DIGITS,
+    LONG,
+    Value,
+    beside_size,
+    cast,
+    check_size,
+    common_size,
+    exact_literal,
+    product_size,
+    quotient_size,
+    size_of,
+    sum_size,
+    type_of_size,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -47,8 +49,6 @@ GREATEST = 1e150
 FLUSH, LEAST = 1e-130, 2.0**-486
 #: exp(340) is below the greatest number, exp(-340) above the least one.
 EXPONENT = 340
-#: An expression may not become larger or deeper than this once it is made total: parsers and printers of SQL are recursive.
-MOST_NODES, DEEPEST = 20_000, 120
 
 ALLOWED = (
     "+ - * / %, comparisons, AND, OR, NOT, BETWEEN, IN, IS NULL, LIKE, CASE, COALESCE, NULLIF, LEAST, GREATEST, ABS, ROUND, FLOOR, "
@@ -66,84 +66,6 @@ _DATE = (
     "|([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)-02-29)"
 )
 _TIMESTAMP = f"^{_DATE}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{{1,6}})?)?)?$"
-_TYPE_NAMES = ("DOUBLE", "BIGINT", "INT", "TEXT", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMPTZ")
-_DATA_TYPES = {name: exp.DataType.build(name) for name in _TYPE_NAMES} | {"TIMESTAMP_NS": exp.DataType(this=exp.DataType.Type.TIMESTAMP_NS)}
-
-
-#: The digits of a 64-bit integer.
-LONG: Size = (19, 0)
-
-
-@dataclass(frozen=True)
-class Value:
-    """A total expression: its kind, and what is certain of its size whatever the rows are.
-
-    Kinds: integer, decimal, real (a column as it is), float (a guarded double), text, boolean, date, timestamp, nanoseconds (a finer
-    timestamp, as it is), instant (a timestamp with a time zone), null, any (of unknown type), other. `wide`: a whole number of 64 bits
-    without a sign, which may be compared as it is. `size`: the digits of an integer, decimal or constant (see `tacit.tables.decimals`); a
-    decimal without one is PostgreSQL's, of any length. `single`: a float of four bytes. `quotient`: computed here as a float from exact
-    numbers, which PostgreSQL divides as decimals.
-    `padded`: a text that PostgreSQL keeps filled up with blanks, char(n); here they are never seen. `listed`: a text of an enumeration,
-    which its engine puts in the order of the enumeration's list.
-    """
-
-    sql: exp.Expression
-    kind: str
-    most: float = math.inf
-    least: float = 0.0
-    constant: Any = None
-    name: str = ""
-    wide: bool = False
-    size: Size | None = None
-    single: bool = False
-    quotient: bool = False
-    padded: bool = False
-    listed: bool = False
-
-    def __post_init__(self) -> None:
-        if self.kind == "integer" and self.size is None:
-            # Without digits it would count as one of PostgreSQL's numbers of any length, and a sum with it would not be checked to fit.
-            object.__setattr__(self, "size", LONG)
-
-
-def column(name: str, sql_type: str | None) -> Value:
-    """A column of a relation, as the public type of it allows."""
-    sql = exp.column(name, quoted=True)
-    if sql_type is None:
-        return Value(sql, "any", name=name)
-    kind, name_of = kind_of(sql_type), bare(sql_type)
-    if kind == "integer":
-        wide, bits = name_of in UNSIGNED, decimals.BITS.get(name_of, 64 if name_of in UNSIGNED else 127 if name_of == "HUGEINT" else 128)
-        size = decimals.size_of(name_of) or (39, 0)
-        return Value(sql, "decimal" if name_of in WIDE else "integer", 2.0**bits, 1.0, name=name, wide=wide, size=size)
-    if kind == "decimal":
-        size_ = decimals.size_of(sql_type.upper())
-        most, least = (math.inf, 0.0) if size_ is None else (10.0 ** (size_[0] - size_[1]), 10.0 ** -size_[1])
-        return Value(sql, kind, most, least, name=name, size=size_)
-    if kind == "text" and name_of not in PLAIN_TEXTS:
-        return Value(cast(sql, "TEXT"), kind, name=name, padded=name_of in PADDED, listed=name_of in LISTED)
-    if name_of in OTHER_TICKS:
-        return Value(cast(sql, "TIMESTAMP"), kind, name=name)
-    if name_of in NANOSECONDS:
-        return Value(sql, "nanoseconds", name=name)
-    own = "instant" if zoned(sql_type) else {"float": "real"}.get(kind, kind)
-    return Value(sql, own, name=name, single=name_of in ("FLOAT", "REAL"))
-
-
-def check_size(sql: exp.Expression) -> None:
-    seen, level = 0, [sql]
-    for _ in range(DEEPEST):
-        seen += len(level)
-        level = [child for node in level for child in node.iter_expressions()]
-        if not level or seen > MOST_NODES:
-            break
-    if level or seen > MOST_NODES:
-        raise Refused("an expression is too large once every step of it is made safe; compute parts of it in a sub-query")
-
-
-def cast(sql: exp.Expression, name: str) -> exp.Cast:
-    """CAST without the copy that sqlglot's own builder makes of everything below."""
-    return exp.Cast(this=sql, to=_DATA_TYPES[name].copy())
 
 
 def extreme_of(function: type[exp.Expression], first: exp.Expression, *others: exp.Expression) -> exp.Expression:
@@ -320,11 +242,11 @@ def public(constant: Fraction) -> Value:
         literal = exp.Literal.number(str(abs(constant)))
         size = float(abs(constant))
         sql = exp.Neg(this=literal) if constant < 0 else literal
-        return Value(sql, "integer", size, size or math.inf, constant, size=decimals.size_of(constant))
+        return Value(sql, "integer", size, size or math.inf, constant, size=size_of(constant))
     if not Fraction(1, 10**140) < abs(constant) < 10**140:
         raise TableError("a number in a question must lie between 1e-140 and 1e140 in magnitude, or be 0")
     size = abs(float(constant))
-    return Value(double(float(constant)), "float", size, size, constant, size=decimals.size_of(constant))
+    return Value(double(float(constant)), "float", size, size, constant, size=size_of(constant))
 
 
 def constant_of(node: exp.Literal) -> Value:
@@ -370,22 +292,22 @@ def in_digits(node: exp.Expression, left: Value, right: Value) -> Value | None:
     left, right = _as_long(left), _as_long(right)
     assert left.size is not None and right.size is not None
     whole = left.size[1] == right.size[1] == 0
-    size = (decimals.multiplied if times else decimals.summed)(left.size, right.size)
+    size = (product_size if times else sum_size)(left.size, right.size)
     if size is None and whole and most < 1e38:
-        size = (decimals.DIGITS, 0)
+        size = (DIGITS, 0)
     if size is None:
         return None
     first = left.sql
     if size[0] > _IN_64_BITS and max(left.size[0], right.size[0]) <= _IN_64_BITS:
         # Of two that fit into 64 bits DuckDB makes a third that must.
         wide = (_IN_64_BITS + 1, left.size[1])
-        size = (decimals.multiplied if times else decimals.summed)(wide, right.size)
+        size = (product_size if times else sum_size)(wide, right.size)
         if size is None:
             return None
-        first = exp.Cast(this=left.sql, to=exp.DataType.build(decimals.named(wide)))
+        first = exp.Cast(this=left.sql, to=exp.DataType.build(type_of_size(wide)))
     elif left.kind == right.kind == "integer" or left.constant is not None or _unsigned(left) or _unsigned(right):
         first = exp.Paren(this=exp.Add(this=left.sql, expression=_NOTHING.copy()))
-        if decimals.summed(left.size, (1, 0)) is None:
+        if sum_size(left.size, (1, 0)) is None:
             return None
     return Value(exp.Paren(this=type(node)(this=first, expression=right.sql)), "decimal", most, least, size=size)
 
@@ -433,7 +355,7 @@ def rounded_decimal(value: Value, places: int) -> Value:
     if value.kind == "integer" or (value.size is not None and value.size[1] <= places):
         return value
     sql = exp.Round(this=value.sql, decimals=exp.Literal.number(places))
-    size = None if value.size is None else (min(value.size[0] - value.size[1] + places + 1, decimals.DIGITS), places)
+    size = None if value.size is None else (min(value.size[0] - value.size[1] + places + 1, DIGITS), places)
     return replace(value, sql=sql, most=value.most + 1, least=10.0**-places, size=size, constant=None)
 
 
@@ -447,7 +369,7 @@ def arithmetic(node: exp.Expression, left: Value, right: Value) -> Value:
     sides = [side for side in (left, right) if exact(side) and side.size is not None]
     if len(sides) == 2 and any(side.kind == "decimal" for side in sides):
         sizes = [side.size for side in sides if side.size is not None]
-        if not isinstance(node, exp.Div) or decimals.divided(*sizes) is None:
+        if not isinstance(node, exp.Div) or quotient_size(*sizes) is None:
             return shortened(made)
     return made
 
@@ -660,7 +582,7 @@ def beside_nanoseconds(operator: type[exp.Expression], left: Value, right: Value
     check_size(right.sql)
     coarse, other = cast(left.sql.copy(), "TIMESTAMP"), as_kind(right, "timestamp", "a comparison").sql
     # Rounded, the first and the last of them lie beyond nanoseconds: a cast would fail on one row, so there the comparison is NULL.
-    back = exp.TryCast(this=coarse.copy(), to=_DATA_TYPES["TIMESTAMP_NS"].copy())
+    back = exp.TryCast(this=coarse.copy(), to=exp.DataType(this=exp.DataType.Type.TIMESTAMP_NS))
     alike = exp.If(this=exp.EQ(this=coarse, expression=other), true=operator(this=left.sql.copy(), expression=back))
     sql = exp.Case(ifs=[alike], default=operator(this=coarse.copy(), expression=other.copy()))
     return Value(exp.Paren(this=sql), "boolean")
@@ -711,7 +633,7 @@ def one_of(sql: exp.Expression, values: list[Value]) -> Value:
     kind, sizes = known[0].kind, [v.size for v in known if v.size is not None]
     if {v.kind for v in known} == {"integer", "decimal"}:
         kind = "decimal"
-    size = decimals.common(sizes) if len(sizes) == len(known) and kind in ("integer", "decimal") else None
+    size = common_size(sizes) if len(sizes) == len(known) and kind in ("integer", "decimal") else None
     if kind == "decimal" and size is None and len(sizes) == len(known):
         kind, sql = "float", cast(sql, "DOUBLE")
     padded, listed = any(v.padded for v in values), any(v.listed for v in values)
@@ -735,7 +657,7 @@ def of_decimal(function: type[exp.Expression], value: Value) -> Value | None:
             return None if made is None else replace(made, sql=exp.Abs(this=made.sql), constant=None)
         made_ = exp.Abs(this=value.sql)
         # Spark rounds to 34 digits on the way and fails where the result does not fit: it is told the type, and goes another way.
-        named = made_ if value.size is None else exp.Cast(this=made_, to=exp.DataType.build(decimals.named(value.size)))
+        named = made_ if value.size is None else exp.Cast(this=made_, to=exp.DataType.build(type_of_size(value.size)))
         return replace(value, sql=named, constant=None)
     if value.kind == "integer" or (value.size is not None and not value.size[1]):
         return value
@@ -774,14 +696,14 @@ def without_common_size(values: list[Value]) -> bool:
     """Whether exact numbers are met of which no decimal can hold all digits."""
     others = [v for v in values if v.kind != "null" and v.constant is None]
     sizes = [v.size for v in others if v.size is not None]
-    return bool(sizes) and len(sizes) == len(others) and all(exact(v) for v in others) and decimals.common(sizes) is None
+    return bool(sizes) and len(sizes) == len(others) and all(exact(v) for v in others) and common_size(sizes) is None
 
 
 def exact(value: Value) -> bool:
     """Whether a value is a whole number or a decimal, or a constant that can be written as one."""
     if value.constant is not None:
         return value.kind in ("integer", "float") and value.size is not None
-    return value.kind in ("integer", "decimal") and (value.size is None or value.size[0] <= decimals.DIGITS)
+    return value.kind in ("integer", "decimal") and (value.size is None or value.size[0] <= DIGITS)
 
 
 def written_out(value: Value) -> Value:
@@ -789,7 +711,7 @@ def written_out(value: Value) -> Value:
     if value.constant is None or value.size is None:
         return value
     kind = "integer" if value.size[1] == 0 and value.kind == "integer" else "decimal"
-    return replace(value, sql=decimals.literal(value.constant, value.size), kind=kind)
+    return replace(value, sql=exact_literal(value.constant, value.size), kind=kind)
 
 
 def exactly(values: list[Value], plain: bool) -> list[Value] | None:
@@ -803,13 +725,13 @@ def exactly(values: list[Value], plain: bool) -> list[Value] | None:
         return None
     sizes = [v.size for v in others if v.size is not None]
     free = len(sizes) < len(others)
-    size = decimals.common(sizes) if sizes else None
+    size = common_size(sizes) if sizes else None
     if sizes and size is None and not free:
         return None
     found: list[Value] = []
     for v in values:
         if v.constant is not None and plain:
-            near = decimals.beside(v.constant, None if free else size)
+            near = beside_size(v.constant, None if free else size)
             if near is None:
                 return None
             v = replace(v, constant=near[0], size=near[1])
@@ -817,7 +739,7 @@ def exactly(values: list[Value], plain: bool) -> list[Value] | None:
             return None
         found.append(written_out(v))
     present = [v.size for v in found if v.kind != "null" and v.size is not None]
-    whole = free or not present or decimals.common(present) is not None
+    whole = free or not present or common_size(present) is not None
     return found if whole else None
 
 

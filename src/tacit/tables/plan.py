@@ -33,7 +33,7 @@ from tacit.tables.dates import PARTS
 from tacit.tables.engines.engine import Engine
 from tacit.tables.engines.types import NANOSECONDS, bare, kind_of
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.forms import EXPONENT, REGULAR, SHORTENED, Value, dated
+from tacit.tables.forms import EXPONENT, REGULAR, SHORTENED, dated
 from tacit.tables.keys import KeyList, Keys, both, keys_of
 from tacit.tables.question import Aggregate, Question
 from tacit.tables.ranks import ladder_for
@@ -41,6 +41,7 @@ from tacit.tables.relation import Relation
 from tacit.tables.statement import Wanted, key_name, rows_of, statement
 from tacit.tables.statistics import Interval, Share, Split, Statistic, better, interval_of, split
 from tacit.tables.unit import Reach, Unit
+from tacit.tables.values import Value
 
 Ends = tuple[Fraction | float, Fraction | float]
 _ALL: Ends = (-math.inf, math.inf)
