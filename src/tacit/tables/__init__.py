@@ -11,7 +11,7 @@ from tacit.tables import reading
 from tacit.tables.answer import MARK, Answer, Figures
 from tacit.tables.answer_record import answer_from, answer_record, price_from, price_record, record_of, value_of
 from tacit.tables.cross_counts import Brackets, Cut, Periods
-from tacit.tables.desk import Desk, Price, explained, price_for_accuracy
+from tacit.tables.desk import Desk, Price, PriceSearch, explained, price_for_accuracy
 from tacit.tables.dialects import Asked, known_dialect
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import EngineError, Refused, TableError
@@ -30,7 +30,7 @@ from tacit.tables.unit import Unit, auto
 __all__ = [
     "CSV", "DUCKDB", "KINDS", "MARK", "PARQUET", "Aggregate", "Answer", "Asked", "Brackets", "Column",
     "ColumnReading", "Cut", "Desk", "Engine", "EngineError", "Figures", "Key", "LeftOut", "Lost", "Output",
-    "Periods", "Plan", "Price", "Question", "Recipe", "Refused", "Released", "RemoteSession", "Schema",
+    "Periods", "Plan", "Price", "PriceSearch", "Question", "Recipe", "Refused", "Released", "RemoteSession", "Schema",
     "Session", "Source", "TableError", "Unit", "answer_from", "answer_record", "auto", "both_ways", "connect",
     "date_formats", "encoding_of", "explained", "known_dialect", "number_marks", "price_for_accuracy",
     "price_from", "price_record", "reading", "record_of", "register_magic", "rows_lost", "value_of",

@@ -332,39 +332,56 @@ def priced(plan: Plan, rows: int, confidence: float) -> Price:
     return Price(plan.spend.words, plan.event, cost, float(delta), expected(plan, rows, confidence), rows, confidence)
 
 
+class PriceSearch:
+    """The least price at which all figures are within the wanted errors: asked for a price and told its errors, in turn.
+
+    It is found to half a percent, and never too low. The plan to take is the last one that was good enough.
+
+    >>> search = PriceSearch({"n": 50})
+    >>> while not search.done:
+    ...     if search.tell({"n": 20 / float(search.price)}):
+    ...         best = search.price
+    >>> 0.4 <= best <= 0.402
+    True
+    """
+
+    def __init__(self, wanted: Mapping[str, Any]) -> None:
+        if not isinstance(wanted, Mapping) or not wanted:
+            raise TableError("accuracy names figures and their errors: accuracy={'n': 50}")
+        self.goals = {name: exact(f"accuracy[{name!r}]", value) for name, value in wanted.items()}
+        if any(goal <= 0 for goal in self.goals.values()):
+            raise TableError("accuracy must be greater than 0: every answer has noise")
+        self.low, self.high = Fraction(0), Fraction(1)
+        self.price, self.done, self._known = self.high, False, False
+
+    def tell(self, errors: Mapping[str, float]) -> bool:
+        """Whether the errors at this price are good enough; then goes on to the next price."""
+        unknown = [name for name in self.goals if name not in errors]
+        if unknown:
+            raise TableError(f"accuracy names {unknown[0]!r}, which is no figure of the question; there are {', '.join(errors)}")
+        good = all(errors[name] <= goal for name, goal in self.goals.items())
+        self.low, self.high = (self.low, self.price) if good else (self.price, self.high)
+        self._known = self._known or good
+        if not self._known:
+            self.high = 2 * self.low
+            if self.high > 2**12:
+                raise TableError("this accuracy costs more than any meaningful budget; ask for less, or tighten bounds and caps")
+            self.price = self.high
+        else:
+            self.done = self.high < Fraction(1, 2**30) or (self.low > 0 and self.high - self.low <= FINE * self.high)
+            self.price = self.high / 4 if self.low == 0 else (self.low + self.high) / 2
+        return good
+
+
 def price_for_accuracy(
     planned: Callable[[Fraction], Planned], wanted: Mapping[str, Any], errors: Callable[[Planned], Mapping[str, float]]
 ) -> Planned:
     """The cheapest plan, to half a percent, whose figures are within the wanted errors; the price found is never too low."""
-    if not isinstance(wanted, Mapping) or not wanted:
-        raise TableError("accuracy names figures and their errors: accuracy={'n': 50}")
-    goals = {name: exact(f"accuracy[{name!r}]", value) for name, value in wanted.items()}
-    if any(goal <= 0 for goal in goals.values()):
-        raise TableError("accuracy must be greater than 0: every answer has noise")
-
-    def good(plan: Planned) -> bool:
-        found = errors(plan)
-        unknown = [name for name in goals if name not in found]
-        if unknown:
-            raise TableError(f"accuracy names {unknown[0]!r}, which is no figure of the question; there are {', '.join(found)}")
-        return all(found[name] <= goal for name, goal in goals.items())
-
-    low, high = Fraction(0), Fraction(1)
-    best = planned(high)
-    while not good(best):
-        low, high = high, high * 2
-        if high > 2**12:
-            raise TableError("this accuracy costs more than any meaningful budget; ask for less, or tighten bounds and caps")
-        best = planned(high)
-    while low == 0 or high - low > FINE * high:
-        middle = high / 4 if low == 0 else (low + high) / 2
-        plan = planned(middle)
-        if good(plan):
-            best, high = plan, middle
-        else:
-            low = middle
-        if high < Fraction(1, 2**30):
-            break
+    search, best = PriceSearch(wanted), None
+    while not search.done:
+        plan = planned(search.price)
+        best = plan if search.tell(errors(plan)) else best
+    assert best is not None  # a search ends with a price that is good enough, or with an error
     return best
 
 
