@@ -51,7 +51,7 @@ LONG: Size = (19, 0)
 #: An expression may not become larger or deeper than this once it is made total: parsers and printers of SQL are recursive.
 MOST_NODES, DEEPEST = 20_000, 120
 _TYPE_NAMES = ("DOUBLE", "BIGINT", "INT", "TEXT", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMPTZ")
-_DATA_TYPES = {name: exp.DataType.build(name) for name in _TYPE_NAMES}
+_DATA_TYPES = {name: exp.DataType.build(name) for name in _TYPE_NAMES} | {"TIMESTAMP_NS": exp.DataType(this=exp.DataType.Type.TIMESTAMP_NS)}
 
 
 def size_of(of: str | Fraction) -> Size | None:
