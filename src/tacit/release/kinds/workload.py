@@ -96,6 +96,12 @@ class MarginalsSpec(Part):
         return self
 
 
+def _listed(block: object) -> object:
+    """A block whose `by` is a list of columns, as job files write it, with a tuple in its place."""
+    by = block.get("by") if isinstance(block, dict) else None
+    return {**block, "by": tuple(by)} if isinstance(block, dict) and isinstance(by, list) else block
+
+
 class RegionsSpec(Part):
     """Every node of a public hierarchy over a column's values: names of mappings, and of lists of values at last.
 
@@ -110,8 +116,7 @@ class RegionsSpec(Part):
     @model_validator(mode="before")
     @classmethod
     def _lists(cls, value: object) -> object:
-        by = value.get("by") if isinstance(value, dict) else None
-        return {**value, "by": tuple(by)} if isinstance(value, dict) and isinstance(by, list) else value
+        return _listed(value)
 
     @cached_property
     def invariants(self) -> Invariants:
@@ -135,8 +140,7 @@ class SeriesSpec(Part):
     @model_validator(mode="before")
     @classmethod
     def _lists(cls, value: object) -> object:
-        by = value.get("by") if isinstance(value, dict) else None
-        return {**value, "by": tuple(by)} if isinstance(value, dict) and isinstance(by, list) else value
+        return _listed(value)
 
     @property
     def cut(self) -> Periods:
