@@ -33,7 +33,7 @@ from tacit.errors import ParameterError
 from tacit.mechanisms import Law
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
-from tacit.release.job_parts import Number, OutputSpec, Part
+from tacit.release.job_parts import JobPart, Number, OutputSpec
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
 from tacit.release.kinds.fields import PlannedCounts, Prepared, counted, private_source
 from tacit.release.page import plain, template, who_pays
@@ -77,7 +77,7 @@ BIASED = (
 KINDS_OF_RANGES = {"all": AllRanges, "prefix": Prefix}
 
 
-class MarginalsSpec(Part):
+class MarginalsSpec(JobPart):
     """Tables of every combination of some columns: of exactly `ways` of them, or of at most `up_to`."""
 
     of: tuple[str, ...] = Field(min_length=1)
@@ -102,7 +102,7 @@ def _listed(block: object) -> object:
     return {**block, "by": tuple(by)} if isinstance(block, dict) and isinstance(by, list) else block
 
 
-class RegionsSpec(Part):
+class RegionsSpec(JobPart):
     """Every node of a public hierarchy over a column's values: names of mappings, and of lists of values at last.
 
     `by` are columns whose cells are told apart in every node. `unprotected` are totals of nodes that are known and not protected.
@@ -124,7 +124,7 @@ class RegionsSpec(Part):
         return Invariants.of(Hierarchy.of(self.hierarchy), self.unprotected)
 
 
-class SeriesSpec(Part):
+class SeriesSpec(JobPart):
     """Counts over time: a date column cut into `periods` of a `step` (day, week, month, quarter, year) from a first day on.
 
     All stretches of time are answered, or with `asked: prefix` running totals; `by` are columns whose cells are told apart.
@@ -148,7 +148,7 @@ class SeriesSpec(Part):
         return Periods(self.start, self.step, self.periods)
 
 
-class AxisSpec(Part):
+class AxisSpec(JobPart):
     """A column of coordinates, cut into equally wide cells between two public ends."""
 
     column: str
@@ -162,7 +162,7 @@ class AxisSpec(Part):
         return Axis(self.column, self.low, self.high, self.cells)
 
 
-class MapSpec(Part):
+class MapSpec(JobPart):
     """A map of two columns, measured so that boxes have a small error. Cells are published; all boxes too, where they are few."""
 
     x: AxisSpec
