@@ -38,8 +38,7 @@ from tacit.release.planning import plan
 from tacit.release.rehearsal import CutOff, cut_off
 from tacit.release.sources import as_stored, opened
 from tacit.release.work import NOT_PRIVATE as ENDS
-from tacit.tables import EngineError, TableError
-from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables import DuckDB, EngineError, TableError
 
 MARK = "NOT PRIVATE: exact figures about the rows themselves, for the curator alone; never publish them"
 #: Shares of rows that proposed caps keep.

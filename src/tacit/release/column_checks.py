@@ -19,8 +19,7 @@ from tacit.release.errors import JobError
 from tacit.release.job import Job
 from tacit.release.job_parts import ColumnSpec
 from tacit.release.sources import TYPES
-from tacit.tables import ColumnReading, date_formats, number_marks, reading
-from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables import ColumnReading, DuckDB, date_formats, number_marks, reading
 
 #: How many odd values are shown of a column.
 SHOWN = 5

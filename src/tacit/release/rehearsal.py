@@ -49,8 +49,7 @@ from tacit.release.page import dots, number, template
 from tacit.release.planning import plan
 from tacit.release.rehearsed_cells import JOINED, CellErrors, compares, errors, why_not
 from tacit.release.sources import blank, desk_of, opened
-from tacit.tables import MARK, Engine, EngineError, Plan, Released, Source, TableError, Unit
-from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables import MARK, DuckDB, Engine, EngineError, Plan, Released, Source, TableError, Unit
 from tacit.tables.figures import Exact, integers, release
 from tacit.tables.keys import literal
 from tacit.tables.lines import columns

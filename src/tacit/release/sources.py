@@ -24,9 +24,7 @@ from tacit.release import kinds
 from tacit.release.errors import JobError
 from tacit.release.faults import in_job, placed
 from tacit.release.job import Job
-from tacit.tables import CSV, DUCKDB, PARQUET, ColumnReading, Desk, Engine, Source, TableError
-from tacit.tables.engines.duckdb import DuckDB
-from tacit.tables.engines.types import kind_of
+from tacit.tables import CSV, DUCKDB, PARQUET, ColumnReading, Desk, DuckDB, Engine, Source, TableError, kind_of
 
 #: The engine's type for each declared one.
 TYPES = {

@@ -39,8 +39,7 @@ from tacit.release.errors import JobError
 from tacit.release.job_parts import JobPart, Number, OutputSpec
 from tacit.release.kinds import Deployment, Notice, Portion, Record, fields, marked, table_files
 from tacit.release.page import plain, template
-from tacit.tables import Desk, Source
-from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables import Desk, DuckDB, Source
 
 if TYPE_CHECKING:
     from tacit.release.job import Job
