@@ -295,7 +295,8 @@ class Job(JobPart):
     def encoding_of(self, table: str) -> str:
         """What a source's file is written in."""
         said = [self.sources[table].encoding, *(column.encoding for column in self.columns_of(table).values())]
-        return encoding_of(next((one for one in said if one is not None), "utf-8"))
+        written = next((one for one in said if one is not None), None)
+        return "utf-8" if written is None else encoding_of(written)
 
     def schema_(self) -> Schema:
         """Bounds, categories and foreign keys for the planner."""

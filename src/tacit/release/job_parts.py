@@ -318,6 +318,11 @@ class ColumnSpec(JobPart):
             return self.categories
         return (*self.categories, self.other)
 
+    @property
+    def as_stored(self) -> bool:
+        """Whether its values are read as they are stored."""
+        return self.format is None and not self.missing and self.other is None
+
     def reading(self, engine_type: str) -> ColumnReading:
         """How its values are read, where the engine has this type for it."""
         dated = self.type in ("date", "timestamp")

@@ -203,8 +203,9 @@ def _encodings(job: Job) -> dict[str, str]:
 
 def _readings(job: Job) -> dict[str, dict[str, ColumnReading]]:
     """The columns of each source that are not read as they are stored."""
-    found = {name: {n: c.reading(TYPES[c.type]) for n, c in job.columns_of(name).items()} for name in job.sources}
-    return {name: {n: reading for n, reading in columns.items() if not reading.plain} for name, columns in found.items()}
+    return {
+        name: {n: c.reading(TYPES[c.type]) for n, c in job.columns_of(name).items() if not c.as_stored} for name in job.sources
+    }
 
 
 def _database(job: Job, base: Path) -> Source:
