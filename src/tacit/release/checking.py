@@ -30,7 +30,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tacit.release.column_checks import ColumnCheck, Stored, quoted, share_of
+from tacit.release.column_checks import ColumnCheck, StoredSource, quoted, share_of
 from tacit.release.errors import JobError
 from tacit.release.job import Job
 from tacit.release.kinds.table import TablePlan
@@ -134,7 +134,7 @@ def check_data(job: Job, *, base: str | Path = ".") -> DataCheck:
     for name in job.sources:
         engine = as_stored(job, folder, name)
         try:
-            table = Stored(job, name, engine)
+            table = StoredSource(job, name, engine)
             found += table.columns()
             rows[name], dropped[name] = table.rows, table.dropped
         finally:
