@@ -131,7 +131,7 @@ class Desk:
     ) -> Plan:
         """What would be measured, with which noise, for this price. What is declared here goes before what the columns say."""
         unit = self._unit_for(question)
-        settings = Settings(dict(bounds or {}), keys, weights or {}, law, self.loss if loss is None else bool(loss), bool(beyond), period)
+        settings = Settings({**(bounds or {})}, keys, weights or {}, law, self.loss if loss is None else bool(loss), bool(beyond), period)
 
         def prepared() -> plans.Prepared:
             columns, listed = self.catalog.columns, keys
