@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -12,38 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.accounting import special
+from tacit.accounting.theorems import gaussian
 
 UNIT = 2.0**-53
 
 
-def exact_erfcx(x: float) -> mpmath.mpf:
-    with mpmath.workdps(60):
-        point = mpmath.mpf(x)
-        if x < 100:
-            return mpmath.exp(point**2) * mpmath.erfc(point)
-        return (1 - 1 / (2 * point**2) + 3 / (4 * point**4)) / (point * mpmath.sqrt(mpmath.pi))
-
-
 def off(found: float, truth: mpmath.mpf) -> float:
     return abs(float((mpmath.mpf(found) - truth) / truth))
-
-
-@given(st.floats(-26.5, 60))
-def test_erfcx_is_good_to_the_last_digits(x: float) -> None:
-    """Four roundings, and a unit or two of math.erfc and math.exp."""
-    assert off(float(special.erfcx(x)), exact_erfcx(x)) <= 12 * UNIT
-
-
-@pytest.mark.parametrize("x", [special._FAR, math.nextafter(special._FAR, 0), 26.0, 1e3, 1e9, 1e100, 1e200, 0.0, -0.0, 1e-300])
-def test_erfcx_at_the_seams(x: float) -> None:
-    assert off(float(special.erfcx(x)), exact_erfcx(x)) <= 12 * UNIT
-
-
-def test_a_square_in_one_word_would_not_do() -> None:
-    """The mutant: exp(x * x) erfc(x) without the rest of the square loses x^2 units in the last place."""
-    points = np.linspace(9.1, 11.9, 64).tolist()
-    plain = max(off(math.exp(x * x) * math.erfc(x), exact_erfcx(x)) for x in points)
-    assert plain > 20 * UNIT > max(off(float(special.erfcx(x)), exact_erfcx(x)) for x in points)
 
 
 @given(st.floats(-38, 38))
@@ -55,16 +31,15 @@ def test_ndtr_is_as_good_as_its_argument(x: float) -> None:
         assert off(float(special.ndtr(x)), truth) <= (8 + 2 * x * x) * UNIT
 
 
-@pytest.mark.parametrize("name", ["erfcx", "ndtr"])
-def test_few_and_many_values_agree_with_scipy(name: str) -> None:
-    ours, theirs = getattr(special, name), getattr(scipy.special, name)
+@pytest.mark.parametrize(("ours", "theirs"), [(gaussian.erfcx, scipy.special.erfcx), (special.ndtr, scipy.special.ndtr)])
+def test_few_and_many_values_agree_with_scipy(ours: Any, theirs: Any) -> None:
     points = np.array([-math.inf, -40.0, -3.0, 0.0, 2.0, 30.0, math.inf, math.nan])
     np.testing.assert_allclose(ours(points), theirs(points), rtol=1e-13)
     many = np.linspace(-20, 40, 1000)
     np.testing.assert_array_equal(ours(many), theirs(many))
     np.testing.assert_allclose(ours(many[:60]), theirs(many[:60]), rtol=1e-13)
     assert ours(np.empty((0, 3))).shape == (0, 3) and ours(np.zeros((2, 5))).shape == (2, 5)
-    assert np.ndim(ours(0.5)) == 0
+    assert np.ndim(ours(np.array(0.5))) == 0
 
 
 @pytest.mark.parametrize("name", ["log_ndtr", "ndtri_exp", "gammaln"])

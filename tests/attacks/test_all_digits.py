@@ -20,7 +20,7 @@ from tacit.ledger import Budget
 from tacit.tables import Desk, Refused, Source, TableError, Unit, forms, plan
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.figures import integers
-from tacit.tables.forms import Value
+from tacit.tables.values import Value
 
 MOMENTS = (
     "2024-01-31 12:00:00.5", "2024-01-31 12:00:00.500000001", "1969-12-31 23:59:59.999999999", "1970-01-01 00:00:00", "infinity",

@@ -20,8 +20,9 @@ from tests.tables.random_expressions import TYPES, Expressions, rows
 
 from tacit.tables.dialects import spoken
 from tacit.tables.errors import TableError
-from tacit.tables.expressions import Value, total
+from tacit.tables.expressions import total
 from tacit.tables.forms import dated
+from tacit.tables.values import Value
 
 DATA = rows(60, seed=5)
 #: As many expressions are asked for at once, so that a slow engine is asked few times.

@@ -19,8 +19,10 @@ from tacit.ledger import Budget
 from tacit.noise import test_mode
 from tacit.tables import TableError, Unit
 from tacit.tables.desk import FINE, LONGEST, Recall, explained, frozen, price_for_accuracy, priced
-from tacit.tables.figures import expected
+from tacit.tables.figures import expected, loss_told
+from tacit.tables.lines import arranged
 from tacit.tables.plan import Plan
+from tacit.tables.relation import Schema
 
 UNIT = Unit("id", max_rows=3)
 COUNT = "SELECT region, COUNT(*) AS n FROM visits GROUP BY region"
@@ -170,3 +172,34 @@ def test_a_question_leaves_little_for_the_collector_of_garbage() -> None:
     finally:
         gc.enable()
     assert left < 2200
+
+
+def test_what_columns_declare_is_looked_up_once_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = session_on(random_rows(2), UNIT).desk
+    asked = desk.question("SELECT region, SUM(age) AS age FROM visits GROUP BY region")
+    looked: list[str] = []
+    own = Schema.bounds_of
+    monkeypatch.setattr(Schema, "bounds_of", lambda *given: looked.append("bounds") or own(*given))
+    terms: dict[str, Any] = {"bounds": {"age": (0, 100)}, "keys": {"region": REGIONS}}
+    plans = [desk.plan(asked, Guarantee(epsilon=Fraction(1, n)), **terms) for n in (1, 2, 3)]
+    assert looked == ["bounds"] and len({plan.split.law for plan in plans}) == 1
+    wider = desk.plan(asked, Guarantee(epsilon=1), **{**terms, "bounds": {"age": (0, 200)}})
+    assert len(looked) == 2 and wider.shares[0].granule > plans[0].shares[0].granule
+
+
+def test_a_question_shown_as_released_is_arranged_to_itself() -> None:
+    """The short way and the one by sub-totals, computed columns and order give the same figures, bias and lines."""
+    desk = session_on(random_rows(3), UNIT).desk
+    asked = desk.question("SELECT region, COUNT(*) AS n, AVG(age) AS age FROM visits GROUP BY region")
+    plan = desk.plan(asked, Guarantee(epsilon=1), bounds={"age": (0, 100)}, keys={"region": REGIONS})
+    with test_mode(5):
+        released, _ = desk.draw(plan)
+    answer = desk.answer(plan, released, delta=Fraction(0), private=False)
+    missing, _ = loss_told(plan, released, desk.confidence, None)
+    same, keys, shown, places = arranged(plan, released, missing, desk.confidence)
+    assert same is released and places is None and keys == answer.keys and list(shown) == list(answer.figures)
+    for name, figure in shown.items():
+        own = answer.figures[name]
+        assert all((getattr(figure, end) == getattr(own, end)).all() for end in ("value", "low", "high"))
+        assert (figure.bias is None) == (own.bias is None)
+        assert figure.bias is None or own.bias is None or (figure.bias.high == own.bias.high).all()

@@ -14,7 +14,8 @@ from tests.tables.random_expressions import TYPES, Expressions, rows
 
 from tacit.tables.dialects import spoken
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.expressions import column, total
+from tacit.tables.expressions import total
+from tacit.tables.values import column
 
 DATA = rows(80)
 

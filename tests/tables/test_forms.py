@@ -15,11 +15,9 @@ from tacit.tables.errors import Refused, TableError
 from tacit.tables.forms import (
     GREATEST,
     LEAST,
-    Value,
     arithmetic,
     as_date,
     as_whole,
-    column,
     exponential,
     flushed,
     limited,
@@ -30,6 +28,7 @@ from tacit.tables.forms import (
     settled,
     written,
 )
+from tacit.tables.values import Value, column
 
 
 def of(value: Value, x: float | None, y: float | None = 1.0) -> float | None:

@@ -10,7 +10,7 @@ from scipy.stats import laplace as laplace_law
 
 from tacit.accounting.strategies import FINE
 from tacit.mechanisms import half_width
-from tacit.tables.ranks import Ladder, cells_for, ladder_for, quantile
+from tacit.tables.ranks import CellLadder, cells_for, ladder_for, quantile
 
 SIZES = [2, 4, 16, 32, 64, 256]
 
@@ -18,7 +18,7 @@ SIZES = [2, 4, 16, 32, 64, 256]
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 @pytest.mark.parametrize("cells", SIZES)
 def test_running_totals_come_back(cells: int, law: str) -> None:
-    ladder = Ladder(Fraction(0), Fraction(1), cells)
+    ladder = CellLadder(Fraction(0), Fraction(1), cells)
     counts = np.random.default_rng(cells).integers(0, 1000, cells)
     released = ladder.encoder(law) @ counts
     np.testing.assert_allclose(ladder.totals.decoder(law) @ released, np.cumsum(counts), rtol=1e-9, atol=1e-6)
@@ -26,7 +26,7 @@ def test_running_totals_come_back(cells: int, law: str) -> None:
 
 @pytest.mark.parametrize("cells", SIZES)
 def test_sensitivities_are_those_of_the_columns(cells: int) -> None:
-    ladder = Ladder(Fraction(0), Fraction(1), cells)
+    ladder = CellLadder(Fraction(0), Fraction(1), cells)
     columns = ladder.encoder("gaussian").T.tolist()
     assert ladder.totals.square() == max(sum(v * v for v in column) for column in columns)
     assert ladder.totals.absolute() == max(sum(abs(v) for v in column) for column in ladder.encoder("laplace").T.tolist())
@@ -35,7 +35,7 @@ def test_sensitivities_are_those_of_the_columns(cells: int) -> None:
 
 def test_the_square_root_is_better_than_counting_cells() -> None:
     """The error of a running total in units of the noise multiplier: about 1 + log(n)/pi, where plain counts have sqrt(n/2)."""
-    ladder = Ladder(Fraction(0), Fraction(1), 256)
+    ladder = CellLadder(Fraction(0), Fraction(1), 256)
     error = ladder.error("gaussian") * np.sqrt(ladder.totals.square())
     assert error < 1 + np.log(256) / np.pi + 0.1 < np.sqrt(256 / 2)
     terms = [float(np.prod([(2 * j - 1) / (2 * j) for j in range(1, k + 1)])) for k in range(256)]
@@ -58,7 +58,7 @@ def test_cells_follow_the_number_of_groups() -> None:
 
 @pytest.mark.parametrize("q", [0.0, 0.1, 0.5, 0.99, 1.0])
 def test_without_noise_the_quantile_is_in_its_cell(q: float) -> None:
-    ladder = Ladder(Fraction(0), Fraction(64), 64)
+    ladder = CellLadder(Fraction(0), Fraction(64), 64)
     rows = np.random.default_rng(3).uniform(5, 50, 4000)
     counts = np.histogram(rows, ladder.edges)[0]
     for law in ("gaussian", "laplace"):
@@ -101,7 +101,7 @@ def test_intervals_of_whole_numbers_keep_their_confidence(q: float, law: str) ->
 
 
 def test_other_columns_and_wide_ones_keep_equal_cells() -> None:
-    assert ladder_for(Fraction(0), Fraction(2000), 1, whole=True) == Ladder(Fraction(0), Fraction(2000), 1024)
-    assert ladder_for(Fraction(0), Fraction(100), 10**5, whole=True) == Ladder(Fraction(0), Fraction(100), 8)
+    assert ladder_for(Fraction(0), Fraction(2000), 1, whole=True) == CellLadder(Fraction(0), Fraction(2000), 1024)
+    assert ladder_for(Fraction(0), Fraction(100), 10**5, whole=True) == CellLadder(Fraction(0), Fraction(100), 8)
     assert ladder_for(Fraction(1, 2), Fraction(9), 1, whole=True).whole is None
     assert ladder_for(Fraction(7), Fraction(7), 1, whole=True).cells == 2

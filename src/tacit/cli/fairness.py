@@ -164,8 +164,7 @@ def _record(found: PrivateRates, notions: list[str], warned: list[str]) -> dict[
 def _print(console: Any, found: PrivateRates, notions: list[str], warned: list[str]) -> None:
     from rich.table import Table
 
-    from tacit.fairness import group_words
-    from tacit.fairness.rates import rates_of
+    from tacit.fairness import group_words, rates_of
 
     shown = dict.fromkeys(rate for notion in notions for rate in rates_of(notion))
     table = Table("group", *(rate.replace("_", " ") for rate in shown), title="rates with 95% intervals", title_justify="left")

@@ -213,7 +213,7 @@ def standing_record(found: Standing) -> dict[str, Any]:
 
 
 def _output_record(found: OutputPlan) -> dict[str, Any]:
-    from tacit.release.kinds.table import TablePlan
+    from tacit.release import TablePlan
 
     record: dict[str, Any] = {"name": found.spec.name, "part": float(found.portion.part)}
     if isinstance(found, TablePlan):
@@ -230,8 +230,7 @@ def _output_record(found: OutputPlan) -> dict[str, Any]:
 
 def print_plan(found: JobPlan, better: list[str]) -> None:
     """The plan for people: a line for each figure."""
-    from tacit.release import kinds
-    from tacit.release.kinds.table import TablePlan
+    from tacit.release import TablePlan, kinds
 
     out = console()
     out.print(found.job.title, style="bold")

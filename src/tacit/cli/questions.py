@@ -77,7 +77,7 @@ _DESCRIBING = ("mechanism", "noise", "step_epsilon", "step_delta", "categories",
 
 
 @dataclass(frozen=True)
-class Plan:
+class RepeatedStep:
     """One step, how often it is taken, and the relation it is asked for."""
 
     step: Callable[[Number], Event]  # the step for a given noise; a plan with its own noise ignores the argument
@@ -98,7 +98,7 @@ class Plan:
         return Group(repeated, self.group) if self.group > 1 else repeated
 
 
-def read_plan(options: Mapping[str, Any], *, free: str | None = None) -> Plan:
+def read_plan(options: Mapping[str, Any], *, free: str | None = None) -> RepeatedStep:
     """The plan that the options of a command describe; `free` is the parameter that is searched for and so must not be given."""
     given: dict[str, str] = {name: value for name, value in options.items() if value is not None}
     if free and given.get(free) is not None:
@@ -121,14 +121,14 @@ def _adjacency(given: Mapping[str, str]) -> Adjacency | None:
     return Adjacency.parse(given["adjacency"].strip().lower(), name="--adjacency")
 
 
-def _from_file(given: Mapping[str, str], free: str | None) -> Plan:
+def _from_file(given: Mapping[str, str], free: str | None) -> RepeatedStep:
     if free == "noise":
         raise OptionError("--event fixes the noise; to search for it describe the event with --mechanism and --sampling")
     if twice := [option_name(name) for name in _DESCRIBING if name in given]:
         raise OptionError(f"--event already says what is done to the data; leave out {', '.join(twice)}")
     steps = numbers.whole("--steps", given["steps"]) if "steps" in given else 1
     event = read_event(given["event"])
-    return Plan(lambda _: event, None, steps, adjacency=_adjacency(given))
+    return RepeatedStep(lambda _: event, None, steps, adjacency=_adjacency(given))
 
 
 def read_event(name: str) -> Event:
@@ -149,7 +149,7 @@ def read_event(name: str) -> Event:
         raise OptionError(f"--event: {shown(name)}: {error}") from None
 
 
-def _from_options(given: Mapping[str, str], free: str | None) -> Plan:
+def _from_options(given: Mapping[str, str], free: str | None) -> RepeatedStep:
     mechanism = _choice("--mechanism", given.get("mechanism", "gaussian"), (*NOISY, *STATED))
     scheme_name = _choice("--scheme", given["scheme"], SCHEMES) if "scheme" in given else "poisson"
     asked = _adjacency(given) or _usual_adjacency(mechanism, scheme_name)
@@ -165,7 +165,7 @@ def _from_options(given: Mapping[str, str], free: str | None) -> Plan:
     def step(sigma: Number) -> Event:
         return leaf(sigma) if scheme is None else Sampled(scheme, leaf(sigma))
 
-    return Plan(step, noise, steps, rate, asked)
+    return RepeatedStep(step, noise, steps, rate, asked)
 
 
 def _usual_adjacency(mechanism: str, scheme: str) -> Adjacency:
@@ -264,7 +264,7 @@ def _steps(given: Mapping[str, str], rate: Fraction | None, free: str | None) ->
 
 def _allocation(
     given: Mapping[str, str], leaf: Callable[[Number], Event], noise: Number | None, rate: Fraction, asked: Adjacency, free: str | None
-) -> Plan:
+) -> RepeatedStep:
     """Each record takes part in one step of every epoch; an epoch has as many whole steps as fit, which errs on the expensive side."""
     per_epoch = int(1 / rate)
     scheme = RandomAllocation(per_epoch)
@@ -277,7 +277,7 @@ def _allocation(
         epochs, left = divmod(total, per_epoch)
         if left or not epochs:
             raise OptionError(f"--steps must be whole epochs of {per_epoch} steps with --scheme random-allocation; or give --epochs")
-    return Plan(lambda sigma: Sampled(scheme, leaf(sigma)), noise, epochs, rate, asked, per_epoch=per_epoch)
+    return RepeatedStep(lambda sigma: Sampled(scheme, leaf(sigma)), noise, epochs, rate, asked, per_epoch=per_epoch)
 
 
 # --- commands: each prints its answer, and returns the picture that goes with it ---------------------------
@@ -452,11 +452,11 @@ def _target(options: Options) -> tuple[float, float, str | None]:
     return goal, numbers.probability("--delta", options.get("delta") or "0"), method
 
 
-def _relation(plan: Plan) -> dict[str, Any]:
+def _relation(plan: RepeatedStep) -> dict[str, Any]:
     return {"adjacency": plan.adjacency, "null_record": plan.null_record}
 
 
-def _cost(plan: Plan) -> Cost:
+def _cost(plan: RepeatedStep) -> Cost:
     return account(plan.event(), **_relation(plan))
 
 

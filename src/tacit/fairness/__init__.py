@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         group_words,
         incompatible,
         rates,
+        rates_of,
     )
     from tacit.fairness.submetric import CloserQuestion, DistanceQuestion, MetricSession, Submetric, learn_submetric
     from tacit.fairness.thresholds import Correction, EqualizedOdds, correct, corrected_gap, expected_rates
@@ -90,7 +91,7 @@ __getattr__, __dir__ = lazily(__name__, {
     "rate_intervals": ("rate_interval",),
     "rates": (
         "NOTIONS", "RATES", "Groups", "Rates", "demographic_parity_difference", "equal_opportunity_difference",
-        "equalized_odds_difference", "group_words", "incompatible", "rates",
+        "equalized_odds_difference", "group_words", "incompatible", "rates", "rates_of",
     ),
     "submetric": ("CloserQuestion", "DistanceQuestion", "MetricSession", "Submetric", "learn_submetric"),
     "thresholds": ("Correction", "EqualizedOdds", "correct", "corrected_gap", "expected_rates"),
@@ -162,6 +163,7 @@ __all__ = [
     "private_rates",
     "rate_interval",
     "rates",
+    "rates_of",
     "seats_under_noise",
     "shortest_paths",
     "stages",

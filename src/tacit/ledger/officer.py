@@ -71,7 +71,7 @@ CAVEAT = "This page is evidence for a decision, not a certificate of compliance.
 
 
 @dataclass(frozen=True)
-class Line:
+class Subtotal:
     """Totals of the spends that share something: an account's, and within it an analyst's, a month's or a purpose's."""
 
     name: str
@@ -137,7 +137,7 @@ class Report:
     failed: int
     unsafe: int
     accounts: tuple[Standing, ...]
-    by: Mapping[str, tuple[Line, ...]]
+    by: Mapping[str, tuple[Subtotal, ...]]
     meanings: tuple[Meaning, ...]
     mechanisms: tuple[Mechanism, ...]
     decisions: tuple[tuple[str, str, str], ...]
@@ -252,13 +252,13 @@ def _roots(specs: Mapping[str, Spec]) -> dict[str, str]:
     return {name: top(spec) for name, spec in specs.items()}
 
 
-def _projects(found: Sequence[tables.Standing], spends: Sequence[Spend], roots: Mapping[str, str]) -> tuple[Line, ...]:
+def _projects(found: Sequence[tables.Standing], spends: Sequence[Spend], roots: Mapping[str, str]) -> tuple[Subtotal, ...]:
     """The accounts at the top, with all that was spent on them and below."""
     rows = []
     for row in found:
         members = [spend for spend in spends if roots[spend.account] == row.account]
         if row.depth == 0 and members:
-            rows.append(Line(row.account, row.account, len(members), row.spent, row.share, members[-1].time[:10]))
+            rows.append(Subtotal(row.account, row.account, len(members), row.spent, row.share, members[-1].time[:10]))
     return tuple(rows)
 
 
@@ -280,7 +280,7 @@ def _standing(row: tables.Standing, ledger: Ledger) -> Standing:
 
 def _lines(
     spends: Sequence[Spend], specs: Mapping[str, Spec], named: Callable[[Spend], str], *, noted: bool = False
-) -> tuple[Line, ...]:
+) -> tuple[Subtotal, ...]:
     """Totals by a name, within each account: amounts of different accounts protect different people and are never added."""
     groups: dict[tuple[str, str], list[Spend]] = {}
     for spend in spends:
@@ -293,7 +293,7 @@ def _lines(
             sums[component] = sum((from_text(spend.charge[component]) or Fraction(0) for spend in members), Fraction(0))
         shares = [float(sums[c] / limit) for c, limit in budget.limits.items() if limit]
         note = "says nothing" if noted and vague(members[-1].purpose) else ""
-        found.append(Line(name, owner, len(members), in_words(budget, sums), max(shares, default=0.0), members[-1].time[:10], note))
+        found.append(Subtotal(name, owner, len(members), in_words(budget, sums), max(shares, default=0.0), members[-1].time[:10], note))
     return tuple(found)
 
 
@@ -445,7 +445,7 @@ def _decisions(ledger: Ledger) -> tuple[tuple[str, str, str], ...]:
     return tuple(found)
 
 
-def _who(by: Mapping[str, tuple[Line, ...]]) -> str:
+def _who(by: Mapping[str, tuple[Subtotal, ...]]) -> str:
     analysts = ", ".join(dict.fromkeys(line.name for line in by["analyst"])) or "no analyst so far"
     purposes = ", ".join(dict.fromkeys(line.name for line in by["purpose"])) or "none"
     return f"Analysts so far: {analysts}. Purposes: {purposes}."

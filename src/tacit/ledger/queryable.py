@@ -154,7 +154,7 @@ class Root(Child):
         return [commit]
 
 
-class Part:
+class PartitionPart:
     """One part of a partition: its totals at every distance that a change above can cause here."""
 
     def __init__(self, partition: Partition) -> None:
@@ -187,11 +187,11 @@ class Part:
 class Partition:
     """Disjoint parts below one node, and what they cost together at each distance of the scope above."""
 
-    def __init__(self, scope: Root | Part, spread: Spread, replacing: bool) -> None:
+    def __init__(self, scope: Root | PartitionPart, spread: Spread, replacing: bool) -> None:
         self.scope, self.spread, self.replacing = scope, spread, replacing
         farthest = max(self._changes(d) for d in scope.distances)
         self.most = 2 * farthest if replacing else farthest
-        self.parts: list[Part] = []
+        self.parts: list[PartitionPart] = []
 
     def _changes(self, distance: int) -> int:
         return math.floor(self.spread(distance))
@@ -199,7 +199,7 @@ class Partition:
     def total(self, distance: int) -> Prices:
         return self._worst([part.totals for part in self.parts], [part.replaced for part in self.parts], self._changes(distance))
 
-    def with_changed(self, changed: Part, totals: dict[int, Prices], replaced: Prices) -> Charge:
+    def with_changed(self, changed: PartitionPart, totals: dict[int, Prices], replaced: Prices) -> Charge:
         """The totals as they would be after a charge."""
         tables = [totals if part is changed else part.totals for part in self.parts]
         exchanged = [replaced if part is changed else part.replaced for part in self.parts]
@@ -258,7 +258,7 @@ class InteractiveMeasurement:
 class Queryable:
     """Private data, or something computed from it, that can be asked. Made by `queryable`; safe to share between threads."""
 
-    def __init__(self, space: Space, payers: Mapping[Root | Part, Spread], load: Callable[[], Any]) -> None:
+    def __init__(self, space: Space, payers: Mapping[Root | PartitionPart, Spread], load: Callable[[], Any]) -> None:
         self.space = space
         self._payers = dict(payers)
         self._load = load
@@ -346,7 +346,7 @@ class Queryable:
             for scope, spread in self._payers.items():
                 cost = _priced(scope.root, delta)
                 charge = _charge(cost, privacy, spread)
-                if isinstance(scope, Part):
+                if isinstance(scope, PartitionPart):
                     # only a question put to the part itself was bound to the part's own rows
                     own = in_place is not None and spread is _same and scope.partition.replacing
                     commits += scope.plan(charge, cost(in_place()) if own and in_place is not None else None)
@@ -416,7 +416,7 @@ class Queryable:
         # one split for all parts: a function that draws lots for a row must not draw again for each part
         split = _once(lambda: _split(self._load(), by, listed))
         for key in listed:
-            part = Part(made)
+            part = PartitionPart(made)
             made.parts.append(part)
             found[key] = Queryable(space, {part: _same}, _part_of(split, len(found)))
         return found
@@ -534,7 +534,7 @@ def join(
     """
     if not proof:
         raise LedgerError("proof is missing: say where the stability of the join is proved")
-    payers: dict[Root | Part, Spread] = {scope: _after(spread, stability[0]) for scope, spread in first._payers.items()}
+    payers: dict[Root | PartitionPart, Spread] = {scope: _after(spread, stability[0]) for scope, spread in first._payers.items()}
     for scope, spread in second._payers.items():
         mine = _after(spread, stability[1])
         payers[scope] = _both(payers[scope], mine) if scope in payers else mine

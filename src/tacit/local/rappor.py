@@ -32,7 +32,7 @@ from tacit import noise
 from tacit.accounting import Event, PureDP, Repeated
 from tacit.errors import ParameterError
 from tacit.exact import at_least, exact
-from tacit.mechanisms.verify import log_bracket
+from tacit.mechanisms import log_bracket
 from tacit.parameters import Number, count, probability
 
 Array = NDArray[np.float64]

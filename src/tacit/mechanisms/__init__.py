@@ -22,7 +22,8 @@ The names, by what they are for:
 - graphs under node privacy: `lipschitz_edge_count`, `triangle_count`, `star_count`, `clique_count`; with no bound on degrees:
   `recursive_clique_count`, `recursive_star_count`
 - sums in integers: `NoisySums`, and from rows of floats `noisy_sum`, `noisy_table`, `noisy_second_moment` and their kin
-- proofs by enumeration: `verify`, `counterexample`, `score_pairs`, `exp_bracket`; to write a mechanism of your own: `Mechanism`
+- proofs by enumeration: `verify`, `counterexample`, `score_pairs`, `exp_bracket`, `log_bracket`; to write a mechanism of your
+  own: `Mechanism`
 
 A module is loaded when one of its names is first used: a question about a table needs only `NoisySums`, and most others load
 scipy.
@@ -83,7 +84,7 @@ if TYPE_CHECKING:
     from tacit.mechanisms.spherical import spherical_laplace
     from tacit.mechanisms.staircase import staircase, staircase_draw
     from tacit.mechanisms.top_k import top_k
-    from tacit.mechanisms.verify import counterexample, exp_bracket, verify
+    from tacit.mechanisms.verify import counterexample, exp_bracket, log_bracket, verify
     # isort: on
 
 #: Where the names are at home.
@@ -132,7 +133,7 @@ __getattr__, __dir__ = lazily(__name__, {
     "spherical": ("spherical_laplace",),
     "staircase": ("staircase", "staircase_draw"),
     "top_k": ("top_k",),
-    "verify": ("counterexample", "exp_bracket", "verify"),
+    "verify": ("counterexample", "exp_bracket", "log_bracket", "verify"),
 })  # fmt: skip
 
 __all__ = [
@@ -145,7 +146,7 @@ __all__ = [
     "clique_count", "continual_counting", "counterexample", "discrete_gaussian", "draw_runs", "edge_flow",
     "elastic_join_size", "exp_bracket",
     "exponential", "farthest", "farthest_moment", "farthest_table", "from_coins", "gaussian", "geometric",
-    "half_width", "join_rows", "ladder", "laplace", "lipschitz_degree_histogram", "lipschitz_edge_count", "loss_spread",
+    "half_width", "join_rows", "ladder", "laplace", "lipschitz_degree_histogram", "lipschitz_edge_count", "log_bracket", "loss_spread",
     "maximum", "median", "minimum", "noisy_count", "noisy_histogram", "noisy_l1_sum", "noisy_max",
     "noisy_outer_sum", "noisy_second_moment", "noisy_sum", "noisy_table", "optimal_selection",
     "permute_and_flip", "plain_key", "planar_laplace", "propose_interquartile_range", "propose_median",

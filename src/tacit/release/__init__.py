@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tacit.release.audited import JobAudit, audit_job
     from tacit.release.checking import DataCheck, check_data, check_in_words, save_check
     from tacit.release.dummy import tables_for, write_visits
+    from tacit.release.kinds.table import TablePlan
     from tacit.release.over_time import differences, read_series, smoothed
     from tacit.release.policy import described_policy
     from tacit.release.preparation import QUESTIONS, described_preparation
@@ -38,6 +39,7 @@ __getattr__, __dir__ = lazily(
         "audited": ("JobAudit", "audit_job"),
         "checking": ("DataCheck", "check_data", "check_in_words", "save_check"),
         "dummy": ("tables_for", "write_visits"),
+        "kinds.table": ("TablePlan",),
         "over_time": ("differences", "read_series", "smoothed"),
         "policy": ("described_policy",),
         "preparation": ("QUESTIONS", "described_preparation"),
@@ -49,10 +51,10 @@ __getattr__, __dir__ = lazily(
 )
 
 __all__ = [
-    "QUESTIONS", "SUPPRESSED", "CheckFailed", "DataCheck", "HeldBack", "Job", "JobAudit", "JobError", "JobPlan", "JobRun",
-    "OutputLost", "OutputPlan", "Rehearsal", "RunStep", "Standing", "Trial", "account_for", "all_faults", "audit_job", "check_data",
-    "check_in_words", "described_policy", "described_preparation", "desk_of", "differences", "faults", "faults_of_outputs",
-    "identities", "kinds", "load", "opened", "parse", "plan", "read_series", "rehearse", "report", "run",
-    "save_check", "smoothed", "standing_of", "suggestions", "sweep", "table_of", "tables_for", "text_of", "tree_of",
-    "validate", "write_visits",
+    "QUESTIONS", "SUPPRESSED", "CheckFailed", "DataCheck", "HeldBack", "Job", "JobAudit", "JobError", "JobPlan",
+    "JobRun", "OutputLost", "OutputPlan", "Rehearsal", "RunStep", "Standing", "TablePlan", "Trial", "account_for",
+    "all_faults", "audit_job", "check_data", "check_in_words", "described_policy", "described_preparation", "desk_of",
+    "differences", "faults", "faults_of_outputs", "identities", "kinds", "load", "opened", "parse", "plan",
+    "read_series", "rehearse", "report", "run", "save_check", "smoothed", "standing_of", "suggestions", "sweep",
+    "table_of", "tables_for", "text_of", "tree_of", "validate", "write_visits",
 ]  # fmt: skip

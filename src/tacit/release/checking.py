@@ -30,7 +30,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tacit.release.column_checks import ColumnCheck, Stored, quoted, share_of
+from tacit.release.column_checks import ColumnCheck, StoredSource, quoted, share_of
 from tacit.release.errors import JobError
 from tacit.release.job import Job
 from tacit.release.kinds.table import TablePlan
@@ -38,8 +38,7 @@ from tacit.release.planning import plan
 from tacit.release.rehearsal import CutOff, cut_off
 from tacit.release.sources import as_stored, opened
 from tacit.release.work import NOT_PRIVATE as ENDS
-from tacit.tables import EngineError, TableError
-from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables import DuckDB, EngineError, TableError
 
 MARK = "NOT PRIVATE: exact figures about the rows themselves, for the curator alone; never publish them"
 #: Shares of rows that proposed caps keep.
@@ -135,7 +134,7 @@ def check_data(job: Job, *, base: str | Path = ".") -> DataCheck:
     for name in job.sources:
         engine = as_stored(job, folder, name)
         try:
-            table = Stored(job, name, engine)
+            table = StoredSource(job, name, engine)
             found += table.columns()
             rows[name], dropped[name] = table.rows, table.dropped
         finally:

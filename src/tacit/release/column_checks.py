@@ -1,6 +1,6 @@
 """The columns of a file as it is stored, beside what a job declares of them: the column half of the curator's check. NOT PRIVATE.
 
-`Stored` counts for every declared column how many values are empty, are codes for missing, cannot be read, and lie in the categories
+`StoredSource` counts for every declared column how many values are empty, are codes for missing, cannot be read, and lie in the categories
 or bounds, and looks for what is likely behind that: another encoding, another way to write dates or numbers, codes that no one declared.
 `tacit.release.checking` puts it together with people, caps and figures.
 """
@@ -19,8 +19,7 @@ from tacit.release.errors import JobError
 from tacit.release.job import Job
 from tacit.release.job_parts import ColumnSpec
 from tacit.release.sources import TYPES
-from tacit.tables import ColumnReading, date_formats, number_marks, reading
-from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables import ColumnReading, DuckDB, date_formats, number_marks, reading
 
 #: How many odd values are shown of a column.
 SHOWN = 5
@@ -108,7 +107,7 @@ def share_of(part: int, whole: int) -> str:
     return f"{part / whole:.2%}" if whole else "0 %"
 
 
-class Stored:
+class StoredSource:
     """One source as it is stored, and what its columns are read as."""
 
     def __init__(self, job: Job, name: str, engine: DuckDB) -> None:

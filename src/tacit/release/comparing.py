@@ -37,7 +37,7 @@ SURE = 1 - 1e-6
 
 
 @dataclass(frozen=True)
-class Total:
+class ReleasedTotal:
     """A number that was released, with ends that hold the truth all but surely: rows of a table, or people."""
 
     output: str
@@ -84,7 +84,7 @@ def _measured(output: TablePlan, kind: str) -> int | None:
     return None
 
 
-def rows_of(output: TablePlan, answer: Answer) -> Total | None:
+def rows_of(output: TablePlan, answer: Answer) -> ReleasedTotal | None:
     """The rows that an output asks about, before the caps where these are enforced."""
     if output.plan.loss is not None:
         value, wide = _added(output, answer, output.plan.loss.seen)
@@ -94,15 +94,15 @@ def rows_of(output: TablePlan, answer: Answer) -> Total | None:
         if place is None or enforced:
             return None
         value, wide = _added(output, answer, place)
-    return Total(output.name, "rows", value, value - wide, value + wide)
+    return ReleasedTotal(output.name, "rows", value, value - wide, value + wide)
 
 
-def _people_of(output: TablePlan, answer: Answer) -> Total | None:
+def _people_of(output: TablePlan, answer: Answer) -> ReleasedTotal | None:
     place = None if output.plan.question.grouped else _measured(output, "count_person")
     if place is None:
         return None
     value, wide = _added(output, answer, place)
-    return Total(output.name, "people", value, value - wide, value + wide)
+    return ReleasedTotal(output.name, "people", value, value - wide, value + wide)
 
 
 def _against_expected(plan: JobPlan, answers: Mapping[str, Any]) -> Iterator[str]:
@@ -146,18 +146,18 @@ def _reach(output: TablePlan) -> str:
     )
 
 
-def _kept_of(output: TablePlan, answer: Answer) -> Total | None:
+def _kept_of(output: TablePlan, answer: Answer) -> ReleasedTotal | None:
     """The rows that were counted, after the caps. Where these only limit a unit's rows, tables of the same rows count the same
     number, whatever they are grouped by; its noise is far smaller than that of the rows before the caps."""
     unit, place = output.plan.unit, _measured(output, "count")
     if place is None or unit.max_groups is not None or unit.rows_per_group is not None:
         return None
     value, wide = _added(output, answer, place)
-    return Total(output.name, "rows", value, value - wide, value + wide)
+    return ReleasedTotal(output.name, "rows", value, value - wide, value + wide)
 
 
 def _against_each_other(plan: JobPlan, answers: Mapping[str, Any]) -> Iterator[str]:
-    alike: dict[tuple[str, str, int | None], list[Total]] = {}
+    alike: dict[tuple[str, str, int | None], list[ReleasedTotal]] = {}
     for output, answer, table in _tables(plan, answers):
         most = None if output.plan.loss is None else output.plan.loss.most
         for kind, total in (("kept", _kept_of(output, answer)), ("seen", rows_of(output, answer))):
@@ -171,7 +171,7 @@ def _against_each_other(plan: JobPlan, answers: Mapping[str, Any]) -> Iterator[s
                 yield words
 
 
-def _unequal(table: str, totals: Sequence[Total], tolerance: float) -> Iterator[tuple[frozenset[str], str]]:
+def _unequal(table: str, totals: Sequence[ReleasedTotal], tolerance: float) -> Iterator[tuple[frozenset[str], str]]:
     """The outputs that disagree with the one that surely counts the most rows."""
     largest = max(totals, key=lambda total: total.low)
     for less in totals:

@@ -37,8 +37,8 @@ from tacit.release.job_parts import (
     ColumnSpec,
     Contact,
     Expected,
+    JobPart,
     OutputSpec,
-    Part,
     Publication,
     SeriesSpec,
     SourceSpec,
@@ -86,7 +86,7 @@ def _of_its_kind(value: object) -> object:
 Block = Annotated[SerializeAsAny[OutputSpec], BeforeValidator(_of_its_kind)]
 
 
-class Job(Part):
+class Job(JobPart):
     """A job as it was written. `digest()` is its fingerprint: the same for the same content, however the file is laid out."""
 
     version: Literal[1]
@@ -295,7 +295,8 @@ class Job(Part):
     def encoding_of(self, table: str) -> str:
         """What a source's file is written in."""
         said = [self.sources[table].encoding, *(column.encoding for column in self.columns_of(table).values())]
-        return encoding_of(next((one for one in said if one is not None), "utf-8"))
+        written = next((one for one in said if one is not None), None)
+        return "utf-8" if written is None else encoding_of(written)
 
     def schema_(self) -> Schema:
         """Bounds, categories and foreign keys for the planner."""
@@ -535,7 +536,7 @@ def _explained_one(first: Mapping[str, Any], tree: Mapping[str, Any]) -> JobErro
 
 def _fields(location: tuple[int | str, ...], tree: Any) -> list[str]:
     """What may be written at a place, found by walking down the blocks and what stands there."""
-    block: type[Part] = Job
+    block: type[JobPart] = Job
     for part in location:
         if isinstance(part, int):
             tree = tree[part] if isinstance(tree, list) else None
@@ -548,9 +549,9 @@ def _fields(location: tuple[int | str, ...], tree: Any) -> list[str]:
     return sorted(block.model_fields)
 
 
-def _block_in(annotation: Any) -> type[Part] | None:
+def _block_in(annotation: Any) -> type[JobPart] | None:
     """The block that a field holds, by itself or in a list or mapping."""
-    if isinstance(annotation, type) and issubclass(annotation, Part):
+    if isinstance(annotation, type) and issubclass(annotation, JobPart):
         return annotation
     return next((found for part in get_args(annotation) if (found := _block_in(part)) is not None), None)
 

@@ -42,19 +42,19 @@ Number = Annotated[int | float | str, BeforeValidator(_number)]
 Scalar = bool | int | float | str | datetime.date | datetime.datetime | None
 
 
-class Part(BaseModel):
+class JobPart(BaseModel):
     """A block: fields that are not known are refused, types are not guessed, and nothing changes afterwards."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class ShuffledSpec(Part):
+class ShuffledSpec(JobPart):
     """A shuffler stood between people and the collector, and let no batch go with fewer honest reports than this."""
 
     at_least: int = Field(ge=1)
 
 
-class ClientsSourceSpec(Part):
+class ClientsSourceSpec(JobPart):
     """Clients that keep their data: whom they trust, how many may drop out or collude, and the window in which each answers once."""
 
     trust: Literal["central", "distributed"]
@@ -63,7 +63,7 @@ class ClientsSourceSpec(Part):
     colluding: float = Field(default=0.0, ge=0, lt=1)
 
 
-class SourceSpec(Part):
+class SourceSpec(JobPart):
     """Where a table is: a file (`path`, CSV or Parquet), or a database (`url` and `table`): postgresql://host/name, or a Spark Connect
     server, sc://host:15002. All tables of a job are files, or all are tables of one database. `public` tables hold no people.
     `delimiter` stands between the values of a CSV file, where that is no comma; `encoding` is what it is written in, where that is not
@@ -117,7 +117,7 @@ class SourceSpec(Part):
         return self
 
 
-class UnitSpec(Part):
+class UnitSpec(JobPart):
     """Whom the guarantee protects; caps and adjacency have no defaults.
 
     `person` names a column; `row` is true; `node` is a key such as person.id, to which rows lead along foreign keys, or the two ends of a
@@ -207,7 +207,7 @@ class UnitSpec(Part):
         )
 
 
-class BudgetSpec(Part):
+class BudgetSpec(JobPart):
     """A limit: epsilon with delta (0 for pure), or rho. `reserve` is the share that only corrections may use.
 
     It may be written as the text of a guarantee: `budget: eps=1, delta=1e-6`. Beside rho, `delta` says where its epsilon is told, and
@@ -253,14 +253,14 @@ class BudgetSpec(Part):
         return Budget(epsilon=self.epsilon, delta=self.delta, reserve=self.reserve)
 
 
-class AccountSpec(Part):
+class AccountSpec(JobPart):
     """The ledger account that the job is paid from, where it is more than this one job: its name and the limit for all jobs together."""
 
     name: str = Field(min_length=1, max_length=200)
     budget: BudgetSpec
 
 
-class SeriesSpec(Part):
+class SeriesSpec(JobPart):
     """A release that is made again for every period, about the same people: one account for all of it.
 
     `budget` is what one of them may lose in every period (`per: period`) or in all periods together (`per: total`). With a budget per
@@ -285,7 +285,7 @@ _CATEGORIES: dict[str, tuple[type, ...]] = {
 }
 
 
-class ColumnSpec(Part):
+class ColumnSpec(JobPart):
     """What is public about a column. Where there are several sources, `table` says whose column it is, or its name does: visit.cost.
 
     `references` is a foreign key: the table and key that its values name rows of, such as person.id.
@@ -317,6 +317,11 @@ class ColumnSpec(Part):
         if self.categories is None or self.other is None or self.other in self.categories:
             return self.categories
         return (*self.categories, self.other)
+
+    @property
+    def as_stored(self) -> bool:
+        """Whether its values are read as they are stored."""
+        return self.format is None and not self.missing and self.other is None
 
     def reading(self, engine_type: str) -> ColumnReading:
         """How its values are read, where the engine has this type for it."""
@@ -378,7 +383,7 @@ class ColumnSpec(Part):
         return self
 
 
-class Accuracy(Part):
+class Accuracy(JobPart):
     """Errors wanted: every figure within so much (or each figure within its own), with this confidence."""
 
     within: Number | dict[str, Number]
@@ -392,7 +397,7 @@ class Accuracy(Part):
         return self
 
 
-class OutputSpec(Part):
+class OutputSpec(JobPart):
     """What every kind of output says: its name, and what it deserves of the budget (`weight`) or how exact it must be (`accuracy`).
 
     A kind's own block adds its fields (`tacit.release.kinds`). `later` are fields that came after the first jobs were written, with the
@@ -421,7 +426,7 @@ class OutputSpec(Part):
         """Refuse, with a ValueError, what does not go together with the columns that the job declares."""
 
 
-class TotalSpec(Part):
+class TotalSpec(JobPart):
     """A figure of several tables that has one total, because they count the same rows in other groups (`tacit.release.totals`)."""
 
     figure: str = Field(min_length=1)
@@ -433,7 +438,7 @@ class TotalSpec(Part):
         return tuple(value) if isinstance(value, list) else value
 
 
-class InDatabase(Part):
+class InDatabase(JobPart):
     """A database that released tables are written to as well: a DuckDB `file`, or a PostgreSQL server.
 
     The server's address is in the environment variable that `url_env` names. `schema_name` holds released tables only.
@@ -452,7 +457,7 @@ class InDatabase(Part):
         return self
 
 
-class Publication(Part):
+class Publication(JobPart):
     """Where and how the release is written; the folder must not exist yet.
 
     `intervals` says which interval columns tables have: those of the noise (`n_low`, `n_high`), those with the estimated bias of caps and
@@ -477,7 +482,7 @@ class Publication(Part):
         return self
 
 
-class Contact(Part):
+class Contact(JobPart):
     """What the deployments registry asks for and only the curator knows."""
 
     curator: str = ""
@@ -492,7 +497,7 @@ class Contact(Part):
         return tuple(value) if isinstance(value, list) else value
 
 
-class Expected(Part):
+class Expected(JobPart):
     """Sizes that the curator declares to be public, for predictions, warnings and comparisons: no guarantee rests on them.
 
     `missing` is the share of rows where a column has no value, by column. Released totals that are farther from `people` and `rows` than

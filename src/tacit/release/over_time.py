@@ -60,7 +60,7 @@ class TimeSeries:
 
 
 @dataclass(frozen=True)
-class Combined:
+class CombinedSeries:
     """Figures made of several periods, with intervals that hold with this confidence, and what to know about
     them.
     """
@@ -211,7 +211,7 @@ def _half(parts: Sequence[tuple[float, Law]], confidence: float) -> float:
     )
 
 
-def differences(series: TimeSeries, lag: int = 12) -> Combined:
+def differences(series: TimeSeries, lag: int = 12) -> CombinedSeries:
     """Each period less the one `lag` before it: 12 months, for year over year."""
     count = len(series.periods)
     if not 1 <= lag < count:
@@ -224,7 +224,7 @@ def differences(series: TimeSeries, lag: int = 12) -> Combined:
         halves = np.array(
             [_half([(1.0, one), (-1.0, other)], series.confidence) for one, other in laws if one and other]
         )[:, None]
-        return Combined(
+        return CombinedSeries(
             series.periods[lag:],
             series.groups,
             value,
@@ -241,10 +241,10 @@ def differences(series: TimeSeries, lag: int = 12) -> Combined:
         "the noise of this figure has no law that adds up, so both intervals must hold: confidence "
         f"{sure:.3g}"
     )
-    return Combined(series.periods[lag:], series.groups, value, low, high, sure, what, (*notes, words))
+    return CombinedSeries(series.periods[lag:], series.groups, value, low, high, sure, what, (*notes, words))
 
 
-def smoothed(series: TimeSeries, *, most_step: float | None = None, width: int | None = None) -> Combined:
+def smoothed(series: TimeSeries, *, most_step: float | None = None, width: int | None = None) -> CombinedSeries:
     """Figures averaged over neighbouring periods.
 
     With `most_step`, the most by which the truth moves from one period to the next (public knowledge), the
@@ -284,7 +284,7 @@ def smoothed(series: TimeSeries, *, most_step: float | None = None, width: int |
     )
     notes = (words, *((CUT,) if any(series.cut) else ()))
     wide = half[:, None]
-    return Combined(
+    return CombinedSeries(
         series.periods, series.groups, value, value - wide, value + wide, series.confidence, what, notes
     )
 

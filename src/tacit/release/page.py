@@ -1,4 +1,5 @@
-"""What the sections of a report share: figures as JSON and as text, brackets on a price, and templates that escape all they are given.
+"""What the sections of a report share: figures as JSON and as text, brackets on a price, who pays for the noise, and templates that
+escape all they are given.
 
 A kind of output makes its section of the report with these and with the pictures below; `tacit.release.report` makes the page
 around the sections.
@@ -31,15 +32,18 @@ from functools import cache
 from html import escape
 from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import Bound, rounded_up
+from tacit.fairness import clipping_bias, threshold_error
 
 Floats = NDArray[np.float64]
 
+#: Sizes of groups for which the report says who pays for the noise.
+SIZES = (10, 100, 1000, 10_000)
 #: The width of every picture, in the page's pixels.
 WIDTH = 720
 #: More groups than this are drawn side by side without a label each.
@@ -487,6 +491,27 @@ def _rounded_down(value: float) -> str:
 def plain(value: float) -> float | None:
     """JSON has no NaN and no infinity; neither says more than a dash would."""
     return float(value) if math.isfinite(value) else None
+
+
+def who_pays(measure: str, deviation: float, law: Literal["laplace", "gaussian"], scale: float) -> dict[str, Any]:
+    """What noise on a count does to groups of several sizes.
+
+    Noise is the same for every group, its effects are not: the relative error, what moving counts below 0 to 0 adds, and how often a
+    threshold that a reader may apply would misjudge a group that is a fifth above it.
+
+    >>> [round(row["relative"], 3) for row in who_pays("count", 20.0, "gaussian", 20.0)["rows"]]
+    [2.0, 0.2, 0.02, 0.002]
+    """
+    rows = [
+        {
+            "size": size,
+            "relative": plain(deviation / size),
+            "lift": plain(clipping_bias(size, scale, law)),
+            "misjudged": plain(threshold_error(size, threshold=size / 1.2, scale=scale, law=law)),
+        }
+        for size in SIZES
+    ]
+    return {"measure": measure, "rows": rows}
 
 
 def listed(names: Sequence[str]) -> str:

@@ -41,7 +41,7 @@ from tacit.release.kinds import Notice, OutputPlan, Portion
 from tacit.release.kinds.table import TableOutput
 from tacit.release.preparation import unprepared
 from tacit.release.sources import blank, desk_of
-from tacit.tables import Desk, Source, price_for_accuracy
+from tacit.tables import Desk, PriceSearch, Source
 
 #: Fewer people than this are "a few hundred": noise that hides one of them is a large part of any figure.
 FEW_PEOPLE = 500
@@ -434,10 +434,12 @@ class _Planner:
         confidence = spec.accuracy.confidence
 
         def cheapest(asked: kinds.Output) -> OutputPlan:
-            def planned(part: Fraction) -> OutputPlan:
-                return self.kinds[place].plan(asked, self.portion(place, part, family))
-
-            return price_for_accuracy(planned, wanted, lambda plan: plan.errors_at(confidence))
+            search, best = PriceSearch(wanted), None
+            while not search.done:
+                plan = self.kinds[place].plan(asked, self.portion(place, search.price, family))
+                best = plan if search.tell(plan.errors_at(confidence)) else best
+            assert best is not None  # a search ends with a price that is good enough, or with an error
+            return best
 
         with placed(f"outputs[{place}].accuracy"):
             asked = self.asked[place] = self.even[place]

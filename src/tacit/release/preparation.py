@@ -26,7 +26,7 @@ from pydantic import Field, StringConstraints
 
 from tacit.exact import exact
 from tacit.release.errors import JobError
-from tacit.release.job_parts import Number, Part
+from tacit.release.job_parts import JobPart, Number
 from tacit.release.kinds import Notice
 
 if TYPE_CHECKING:
@@ -62,21 +62,21 @@ _CLOSED: Mapping[str, str] = {"row": "one row", "person": "all of a person's row
 Sentence = Annotated[str, StringConstraints(min_length=1, max_length=2_000, strip_whitespace=True)]
 
 
-class UnitAnswer(Part):
+class UnitAnswer(JobPart):
     """Whose privacy; `protects` must be what the job's unit protects."""
 
     answer: Sentence
     protects: Literal["row", "person", "edge", "load"]
 
 
-class ComplexityAnswer(Part):
+class ComplexityAnswer(JobPart):
     """`baseline` names an output of the job that is simple, or is none."""
 
     answer: Sentence
     baseline: str = Field(min_length=1, max_length=200)
 
 
-class AttackAnswer(Part):
+class AttackAnswer(JobPart):
     """What an attacker sees, and whether inputs can be trusted."""
 
     answer: Sentence
@@ -84,28 +84,28 @@ class AttackAnswer(Part):
     inputs: Literal["trusted", "anyone"]
 
 
-class EnvironmentAnswer(Part):
+class EnvironmentAnswer(JobPart):
     """Who sees logs."""
 
     answer: Sentence
     logs: Literal["curator", "shared"]
 
 
-class WindowAnswer(Part):
+class WindowAnswer(JobPart):
     """Whether the same people will be released again."""
 
     answer: Sentence
     again: Literal["never", "new data", "same data"]
 
 
-class AccuracyAnswer(Part):
+class AccuracyAnswer(JobPart):
     """How far figures may be off, such as {by_region.visits: 20}, with the publication's confidence; {} where no limit can be told."""
 
     answer: Sentence
     within: dict[str, Number]
 
 
-class Preparation(Part):
+class Preparation(JobPart):
     """The six answers."""
 
     unit: UnitAnswer

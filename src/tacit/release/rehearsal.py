@@ -49,10 +49,10 @@ from tacit.release.page import dots, number, template
 from tacit.release.planning import plan
 from tacit.release.rehearsed_cells import JOINED, CellErrors, compares, errors, why_not
 from tacit.release.sources import blank, desk_of, opened
-from tacit.tables import MARK, Engine, EngineError, Plan, Released, Source, TableError, Unit
-from tacit.tables.engines.duckdb import DuckDB
-from tacit.tables.figures import Exact, columns, integers, release
+from tacit.tables import MARK, DuckDB, Engine, EngineError, Plan, Released, Source, TableError, Unit
+from tacit.tables.figures import Exact, integers, release
 from tacit.tables.keys import literal
+from tacit.tables.lines import columns
 from tacit.tables.relation import Catalog, named, nested, owned
 from tacit.tables.sql import parse, unfolded
 from tacit.tables.statement import GROUP, PEOPLE, Wanted, statement
@@ -301,7 +301,7 @@ def why_no_rows(job: Job) -> str:
 
 
 @dataclass(frozen=True)
-class Line:
+class RehearsedFigure:
     """One figure of one group: the truth, and mean errors over all runs. `suppressed` is whether the second baseline drops the group.
 
     `people` counts the job's units. `cut` + `noise` + `post` is the mean error of the release; `size` is its root mean square, and
@@ -331,7 +331,7 @@ class Rehearsal:
 
     job: Job
     runs: int
-    lines: tuple[Line, ...]
+    lines: tuple[RehearsedFigure, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
     broken: tuple[str, ...] = ()
     mark: str = MARK
@@ -427,7 +427,7 @@ def rehearse(job: Job, tables: Mapping[str, pa.Table], *, data: str, runs: int =
     truth = opened(job, Path(), known)
     owners = owners_of(job, known)
     samples = [opened(job, Path(), sampled(known, owners, lambda count: random.random(count) < SAMPLE)) for _ in range(min(runs, 10))]
-    found: list[Line] = []
+    found: list[RehearsedFigure] = []
     left_out: dict[str, str] = {}
     foretold: dict[str, Any] = {}
     for output in plan(job, source).outputs:
@@ -489,7 +489,7 @@ def _whole(output: TablePlan) -> TablePlan:
 
 def _lines(
     output: TablePlan, names: list[str], job: Job, engine: Engine, known: Engine, samples: list[Engine], runs: int, edition: int
-) -> Iterator[Line]:
+) -> Iterator[RehearsedFigure]:
     if not names:
         return
     planned = output.plan
@@ -521,19 +521,20 @@ def _lines(
     for place, group in enumerate(groups):
         for name in names:
             if math.isfinite(truth[name][place]):
-                yield Line(
+                yield RehearsedFigure(
                     output.name, name, group, people[place], float(truth[name][place]), float(cut[name][place]), float(noisy[name][place]),
                     float(post[name][place]), math.sqrt(square[name][place]), float(covered[name][place]), math.sqrt(sample[name][place]),
                     people[place] < SUPPRESSED, math.sqrt(spread[name][place]),
                 )  # fmt: skip
 
 
-def _of_cells(output: str, one: CellErrors) -> Iterator[Line]:
+def _of_cells(output: str, one: CellErrors) -> Iterator[RehearsedFigure]:
     """A line for each figure of an output that is counted in cells."""
     numbers = (one.people, one.truth, one.cut, one.noise, one.size, one.covered, one.sample, one.spread)
     for group, row in zip(one.groups, zip(*(part.tolist() for part in numbers), strict=True), strict=True):
         people, truth, cut, noisy, size, covered, sample, spread = row
-        yield Line(output, one.title, group, int(people), truth, cut, noisy, 0.0, size, covered, sample, people < SUPPRESSED, spread)
+        few = people < SUPPRESSED
+        yield RehearsedFigure(output, one.title, group, int(people), truth, cut, noisy, 0.0, size, covered, sample, few, spread)
 
 
 @dataclass(frozen=True)
@@ -600,14 +601,14 @@ def _number(value: Any, empty: float) -> float:
     return empty if value is None or isinstance(value, (str, bytes)) else float(value)
 
 
-def _grouped(lines: Any, key: Any) -> dict[Any, list[Line]]:
-    found: dict[Any, list[Line]] = {}
+def _grouped(lines: Any, key: Any) -> dict[Any, list[RehearsedFigure]]:
+    found: dict[Any, list[RehearsedFigure]] = {}
     for line in lines:
         found.setdefault(key(line), []).append(line)
     return found
 
 
-def _summary(lines: list[Line]) -> dict[str, float]:
+def _summary(lines: list[RehearsedFigure]) -> dict[str, float]:
     """Mean sizes of errors; a suppressed group is counted as its whole figure, and a kept one as exact."""
     count = len(lines)
     return {
@@ -622,6 +623,6 @@ def _summary(lines: list[Line]) -> dict[str, float]:
 
 
 __all__ = [
-    "SAMPLE", "SUPPRESSED", "CutOff", "Line", "Owners", "Rehearsal", "beyond", "chance", "cut_off", "keys_of",
+    "SAMPLE", "SUPPRESSED", "CutOff", "Owners", "Rehearsal", "RehearsedFigure", "beyond", "chance", "cut_off", "keys_of",
     "owners_of", "plain", "rehearse", "sampled", "units_in",
 ]  # fmt: skip

@@ -68,7 +68,7 @@ class RunStep:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """One check of one output, and whether it passed."""
 
     output: str
@@ -95,7 +95,7 @@ class JobRun:
     event: Event
     private: bool
     record: Mapping[str, Any]
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[CheckResult, ...] = ()
     left_out: tuple[str, ...] = ()
     resumed: bool = False
     notes: tuple[str, ...] = field(default=())
@@ -336,7 +336,7 @@ class _Run:
         answers: dict[str, Any] = {}
         bare: dict[str, Answer] = {}
         files: dict[str, bytes] = {}
-        findings: list[Finding] = []
+        findings: list[CheckResult] = []
         private = all(payment.private for payment in paid)
         alike = {name: planned for name in wanted if isinstance(planned := self.plan[name], TablePlan)}
         told = told_by_others({name: (planned, work.drawn(name)[0]) for name, planned in alike.items()})
@@ -348,7 +348,7 @@ class _Run:
             if isinstance(planned, TablePlan) and self.job.totals:
                 bare[name] = unfinished(planned, drawn, drawn_privately, entry)
             private = private and drawn_privately
-            findings += [Finding(name, check, passed) for check, passed in kind.checks(planned, answers[name])]
+            findings += [CheckResult(name, check, passed) for check, passed in kind.checks(planned, answers[name])]
         _insist(findings)
         reasons = tuple(mismatches(self.plan, answers))
         if reasons and not self.accept:
@@ -441,7 +441,7 @@ def corrected(target: Path) -> Path:
     return place
 
 
-def _insist(findings: list[Finding]) -> None:
+def _insist(findings: list[CheckResult]) -> None:
     """One output that fails a check holds the whole release: publishing the good part would tell which part was not."""
     failed = [finding for finding in findings if not finding.passed]
     if failed:

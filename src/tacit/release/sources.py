@@ -24,9 +24,7 @@ from tacit.release import kinds
 from tacit.release.errors import JobError
 from tacit.release.faults import in_job, placed
 from tacit.release.job import Job
-from tacit.tables import CSV, DUCKDB, PARQUET, ColumnReading, Desk, Engine, Source, TableError
-from tacit.tables.engines.duckdb import DuckDB
-from tacit.tables.engines.types import kind_of
+from tacit.tables import CSV, DUCKDB, PARQUET, ColumnReading, Desk, DuckDB, Engine, Source, TableError, kind_of
 
 #: The engine's type for each declared one.
 TYPES = {
@@ -205,8 +203,9 @@ def _encodings(job: Job) -> dict[str, str]:
 
 def _readings(job: Job) -> dict[str, dict[str, ColumnReading]]:
     """The columns of each source that are not read as they are stored."""
-    found = {name: {n: c.reading(TYPES[c.type]) for n, c in job.columns_of(name).items()} for name in job.sources}
-    return {name: {n: reading for n, reading in columns.items() if not reading.plain} for name, columns in found.items()}
+    return {
+        name: {n: c.reading(TYPES[c.type]) for n, c in job.columns_of(name).items() if not c.as_stored} for name in job.sources
+    }
 
 
 def _database(job: Job, base: Path) -> Source:

@@ -32,7 +32,7 @@ NAMED = 3
 
 
 @dataclass(frozen=True)
-class Terms:
+class AccountTerms:
     """What an account is opened with: its name, its budget, the unit in words, the relation, and the window
     that its budget is for.
     """
@@ -50,7 +50,7 @@ class Terms:
         return {"unit": self.unit, "adjacency": self.adjacency, "window": self.window, "called": self.called}
 
 
-def terms_of(job: Job, protects: str = "") -> Terms:
+def terms_of(job: Job, protects: str = "") -> AccountTerms:
     """The terms of the account that pays for a job. `protects` says what of a unit is protected, where that
     is not all of it.
     """
@@ -58,12 +58,12 @@ def terms_of(job: Job, protects: str = "") -> Terms:
     whose = f"{unit.whom}: {protects}" if protects else unit.whom
     if job.series is not None:
         window = job.series.every if job.series.per == "period" else unit.window
-        return Terms(job.series.name, job.series.budget.typed(), whose, unit.adjacency, window, "series", unit.called)
+        return AccountTerms(job.series.name, job.series.budget.typed(), whose, unit.adjacency, window, "series", unit.called)
     if job.account is not None:
-        return Terms(
+        return AccountTerms(
             job.account.name, job.account.budget.typed(), whose, unit.adjacency, unit.window, "account", unit.called
         )
-    return Terms(job.title, job.budget.typed(), whose, unit.adjacency, unit.window, "budget", unit.called)
+    return AccountTerms(job.title, job.budget.typed(), whose, unit.adjacency, unit.window, "budget", unit.called)
 
 
 def account_for(
@@ -122,7 +122,7 @@ def alike_note(name: str, other: str) -> str:
     )
 
 
-def alike(ledger: Ledger, terms: Terms) -> tuple[str, ...]:
+def alike(ledger: Ledger, terms: AccountTerms) -> tuple[str, ...]:
     """Other accounts that protect a unit of the same name, where this one is not in the book yet."""
     accounts = ledger.accounts()
     if any(account.name == terms.name for account in accounts) or terms.unit == "row":

@@ -22,7 +22,7 @@ from tacit.server.config import Configuration, secret
 from tacit.server.database import Database
 from tacit.server.datasets import Dataset
 from tacit.server.errors import not_found
-from tacit.server.limits import Rates
+from tacit.server.limits import CallRates
 from tacit.server.models import Models
 from tacit.server.oidc import Provider
 from tacit.server.people import Register
@@ -44,7 +44,7 @@ class Service:
         self.register = Register(self.database, idle=limits.session_idle, total=limits.session_total)
         self.register.set(configuration.people)
         self.provider = _provider(configuration, self.database)
-        self.rates = Rates()
+        self.rates = CallRates()
         self.grid = configuration.grid.typed(self.database.key("grid"))
         self.purposes = Purposes(self.database, configuration.purposes, configuration.datasets)
         self.decisions = Decisions(self.database)

@@ -3,7 +3,7 @@
 Rates are counted in each process, by person, or by address where nobody is known yet, over a sliding minute. A
 body is read within its limits before it is parsed, so that a large, slow or deeply nested one costs little.
 
->>> rates = Rates(clock=iter([0.0, 1.0, 2.0, 70.0]).__next__)
+>>> rates = CallRates(clock=iter([0.0, 1.0, 2.0, 70.0]).__next__)
 >>> [rates.allow("ann", "price", 2) for _ in range(4)]
 [0, 0, 58, 0]
 >>> depth('{"a": [[1]]}'), depth('"[[["')
@@ -25,7 +25,7 @@ _MINUTE = 60.0
 MOST = 50_000
 
 
-class Rates:
+class CallRates:
     """Counts of calls over the last minute."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from tacit.errors import ParameterError
 from tacit.pictures import BLUE, ORANGE, RED, canvas, dress
 from tacit.synthesis.evaluate import STAMP, WHY, Evaluation, Grid
+from tacit.synthesis.report_page import label, short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,12 +91,7 @@ def _columns(found: Evaluation) -> Figure:
         where = np.arange(len(kept))
         ax.bar(where - 0.2, [real[i] for i in kept], 0.4, color=BLUE, label="real")
         ax.bar(where + 0.2, [made[i] for i in kept], 0.4, color=ORANGE, label="synthetic")
-        ax.set_title(_short(name, 28), fontsize=9, loc="left")
-        step = max(1, len(kept) // 5)
-        ax.set_xticks(where[::step], [_short(labels[i], 10) for i in kept[::step]], fontsize=6, rotation=30, ha="right")
-        ax.tick_params(axis="y", labelsize=6)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        label(ax, name, [labels[i] for i in kept])
         if place == 0:
             figure.legend(*ax.get_legend_handles_labels(), loc="outside upper right", ncols=2, fontsize=8, frameon=False)
     return figure
@@ -105,7 +101,7 @@ def _grid(grid: Grid) -> Figure:
     size = max(4.0, 0.4 * len(grid.columns) + 2)
     figure, ax = canvas(None, None, width=size + 1, height=size)
     shown = ax.imshow(grid.synthetic - grid.real, cmap="RdBu_r", vmin=-1, vmax=1)
-    names = [_short(name, 16) for name in grid.columns]
+    names = [short(name, 16) for name in grid.columns]
     ax.set_xticks(range(len(names)), names, rotation=45, ha="right", fontsize=7)
     ax.set_yticks(range(len(names)), names, fontsize=7)
     figure.colorbar(shown, ax=ax, shrink=0.8)
@@ -134,16 +130,11 @@ def _importance(found: Evaluation) -> Figure:
     where = np.arange(len(names))
     ax.barh(where - 0.2, found.importance.real, 0.4, color=BLUE, label="trained on real rows")
     ax.barh(where + 0.2, found.importance.synthetic, 0.4, color=ORANGE, label="trained on synthetic rows")
-    ax.set_yticks(where, [_short(name, 20) for name in names], fontsize=8)
+    ax.set_yticks(where, [short(name, 20) for name in names], fontsize=8)
     ax.invert_yaxis()
     ax.legend(fontsize=8)
     dress(ax, "", "loss of score when the column is shuffled", "")
     return figure
-
-
-def _short(text: str, most: int) -> str:
-    plain = "".join(letter if letter.isprintable() else " " for letter in text).replace("$", r"\$")
-    return plain if len(plain) <= most else plain[: most - 1] + "…"
 
 
 def page(found: Evaluation) -> str:

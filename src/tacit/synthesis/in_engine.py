@@ -37,8 +37,7 @@ from tacit.synthesis.junction_tree import Clique
 from tacit.synthesis.measure import Counts, Measuring, check_sizes, concentrated_budget, gaussian_budget
 from tacit.synthesis.neural import IN_MEMORY, NEURAL
 from tacit.synthesis.synthesizer import Method, Synthesizer, aimed, method_named
-from tacit.tables import Brackets, Cut, Desk, EngineError, Session
-from tacit.tables.engines.types import kind_of
+from tacit.tables import Brackets, Cut, Desk, EngineError, Session, kind_of
 
 #: Bins of a column that is declared by its bounds.
 BINS = 32

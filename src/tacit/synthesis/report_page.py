@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from tacit.errors import ParameterError
 from tacit.pictures import BLUE, ORANGE
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from tacit.synthesis.relational import SyntheticTables
@@ -84,19 +86,24 @@ def picture(made: Synthesizer, most: int = PANELS) -> Figure:
             wide = [(high - low) / 2 for _, low, high in ranges]
             spots = [spot for spot, _, _ in ranges]
             ax.errorbar(spots, middle, wide, fmt="none", ecolor=ORANGE, elinewidth=1.2, label="measured, 95 %")
-        ax.set_title(_short(column.name, 28), fontsize=9, loc="left")
-        step = max(1, len(cells) // 5)
-        labels = [_short(cell.values[0], 10) for cell in cells[::step]]
-        ax.set_xticks(where[::step], labels, fontsize=6, rotation=30, ha="right")
-        ax.tick_params(axis="y", labelsize=6)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        label(ax, column.name, [cell.values[0] for cell in cells])
         if place == 0:
             figure.legend(*ax.get_legend_handles_labels(), loc="outside upper right", ncols=2, fontsize=8, frameon=False)
     return figure
 
 
-def _short(text: str, most: int) -> str:
+def label(ax: Axes, title: str, bars: Sequence[str]) -> None:
+    """A small panel's title and the names of some five of its bars."""
+    ax.set_title(short(title, 28), fontsize=9, loc="left")
+    step = max(1, len(bars) // 5)
+    ax.set_xticks(range(0, len(bars), step), [short(bar, 10) for bar in bars[::step]], fontsize=6, rotation=30, ha="right")
+    ax.tick_params(axis="y", labelsize=6)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def short(text: str, most: int) -> str:
+    """A name for a picture: printable, no formula, and cut to its length."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text).replace("$", r"\$")
     return plain if len(plain) <= most else plain[: most - 1] + "…"
 

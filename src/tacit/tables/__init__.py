@@ -10,13 +10,14 @@ release jobs. Both need a `Unit`: whom the guarantee protects, and how much one 
 from tacit.tables import reading
 from tacit.tables.answer import MARK, Answer, Figures
 from tacit.tables.answer_record import answer_from, answer_record, price_from, price_record, record_of, value_of
-from tacit.tables.bias import Lost, both_ways
 from tacit.tables.cross_counts import Brackets, Cut, Periods
-from tacit.tables.desk import Desk, Price, explained, price_for_accuracy
+from tacit.tables.desk import Desk, Price, PriceSearch, explained, price_for_accuracy
 from tacit.tables.dialects import Asked, known_dialect
+from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import Engine
+from tacit.tables.engines.types import kind_of
 from tacit.tables.errors import EngineError, Refused, TableError
-from tacit.tables.figures import Released, rows_lost
+from tacit.tables.figures import Lost, Released, both_ways, rows_lost
 from tacit.tables.left_out import LeftOut
 from tacit.tables.magic import register_magic
 from tacit.tables.plan import Plan, Recipe
@@ -30,9 +31,9 @@ from tacit.tables.unit import Unit, auto
 
 __all__ = [
     "CSV", "DUCKDB", "KINDS", "MARK", "PARQUET", "Aggregate", "Answer", "Asked", "Brackets", "Column",
-    "ColumnReading", "Cut", "Desk", "Engine", "EngineError", "Figures", "Key", "LeftOut", "Lost", "Output",
-    "Periods", "Plan", "Price", "Question", "Recipe", "Refused", "Released", "RemoteSession", "Schema",
+    "ColumnReading", "Cut", "Desk", "DuckDB", "Engine", "EngineError", "Figures", "Key", "LeftOut", "Lost", "Output",
+    "Periods", "Plan", "Price", "PriceSearch", "Question", "Recipe", "Refused", "Released", "RemoteSession", "Schema",
     "Session", "Source", "TableError", "Unit", "answer_from", "answer_record", "auto", "both_ways", "connect",
-    "date_formats", "encoding_of", "explained", "known_dialect", "number_marks", "price_for_accuracy",
+    "date_formats", "encoding_of", "explained", "kind_of", "known_dialect", "number_marks", "price_for_accuracy",
     "price_from", "price_record", "reading", "record_of", "register_magic", "rows_lost", "value_of",
 ]  # fmt: skip

@@ -33,7 +33,8 @@ ARROW_DIGITS = 76
 
 @dataclass(frozen=True)
 class Bias:
-    """What caps and bounds take from figures, estimated (`tacit.tables.bias`): the truth is the figure plus something from `low` to `high`.
+    """What caps and bounds take from figures, estimated in `tacit.tables.figures`: the truth is the figure plus something
+    from `low` to `high`.
 
     `sure` is the size of the estimate, and 0 where there may be no loss at all but only the estimate's own noise.
     """

@@ -31,13 +31,14 @@ from tacit.exact import exact
 from tacit.tables.desk import Desk
 from tacit.tables.engines.types import NANOSECONDS, bare, kind_of, zoned
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.forms import Value, beside_nanoseconds, written
+from tacit.tables.forms import beside_nanoseconds, written
 from tacit.tables.keys import Keys, Listed, literal
 from tacit.tables.plan import multiplicity_of, types_of
 from tacit.tables.question import Aggregate, Key, Question
 from tacit.tables.statement import Wanted, key_name, statement
 from tacit.tables.statistics import measure_name, row_count
 from tacit.tables.unit import Unit
+from tacit.tables.values import Value
 
 #: More cells of one column than this are surely a mistake.
 MOST = 10_000

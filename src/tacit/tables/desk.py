@@ -28,15 +28,26 @@ from typing import Any, TypeVar
 from sqlglot import exp
 
 from tacit import noise
-from tacit.accounting import Bound, Event, Guarantee, account
+from tacit.accounting import Bound, Event, Guarantee, account, cost_of
 from tacit.exact import at_most, exact
 from tacit.tables import plan as plans
-from tacit.tables.answer import Answer
-from tacit.tables.bias import Lost
+from tacit.tables.answer import Answer, Noise
 from tacit.tables.dialects import known_dialect
 from tacit.tables.engines.engine import KEPT, Engine, last_text, run_aside, unlinked
 from tacit.tables.errors import TableError
-from tacit.tables.figures import Released, answer_of, expected, integers, release
+from tacit.tables.figures import (
+    Lost,
+    Released,
+    expected,
+    figures,
+    integers,
+    keys_of,
+    loss_told,
+    release,
+    selection_notes,
+    with_bias,
+)
+from tacit.tables.lines import arranged
 from tacit.tables.plan import Plan, Settings
 from tacit.tables.question import Question
 from tacit.tables.relation import Catalog, Relation, Schema, Table
@@ -119,22 +130,24 @@ class Desk:
         loss: bool | None = None, period: tuple[datetime.date, datetime.date] | None = None, beyond: bool | None = None,
     ) -> Plan:
         """What would be measured, with which noise, for this price. What is declared here goes before what the columns say."""
-        columns = self.catalog.columns
-        if keys is None or isinstance(keys, Mapping):
-            keys = {**self.schema.categories_of(question, columns), **(keys or {})}
-            _check_keys(question, keys)
-        known = {**self.schema.bounds_of(question, columns), **(bounds or {})}
-        settings = Settings(known, keys, weights or {}, law, self.loss if loss is None else bool(loss), bool(beyond), period)
         unit = self._unit_for(question)
+        settings = Settings({**(bounds or {})}, keys, weights or {}, law, self.loss if loss is None else bool(loss), bool(beyond), period)
+
+        def prepared() -> plans.Prepared:
+            columns, listed = self.catalog.columns, keys
+            if listed is None or isinstance(listed, Mapping):
+                listed = {**self.schema.categories_of(question, columns), **(listed or {})}
+                _check_keys(question, listed)
+            known = {**self.schema.bounds_of(question, columns), **settings.bounds}
+            return plans.prepare(question, unit, self.engine, replace(settings, bounds=known, keys=listed))
+
         same = frozen({
-            "bounds": known, "keys": keys, "weights": settings.weights, "law": law, "loss": settings.loss,
+            "bounds": settings.bounds, "keys": keys, "weights": settings.weights, "law": law, "loss": settings.loss,
             "beyond": settings.beyond,
         })  # fmt: skip
         key = None if same is None else ("prepared", unit, same, period)
         # of many prices of one question only the noise differs
-        return self.recalled(
-            key, (question, self.engine), lambda: plans.prepare(question, unit, self.engine, settings)
-        ).at(spend)
+        return self.recalled(key, (question, self.engine, self.schema, self.catalog), prepared).at(spend)
 
     def _unit_for(self, question: Question) -> Unit:
         """The unit with the caps that the question itself asks for; whom it protects cannot be changed by asking."""
@@ -199,10 +212,39 @@ class Desk:
         self, plan: Plan, released: Released, *, delta: Fraction, private: bool, entry: int | None = None,
         text: str = "", notes: tuple[str, ...] = (), also: Lost | None = None,
     ) -> Answer:
-        """The figures of what was released, with their intervals and the price, told at `delta`."""
-        return answer_of(
-            plan, released, delta=delta, confidence=self.confidence, private=private, entry=entry, statement=text, notes=notes, also=also,
+        """What a draw amounts to: figures, noise, price (told at `delta`) and notes. Post-processing only.
+
+        `also` is what the loss of rows is estimated to be in another way, such as from their declared number.
+        """
+        missing, note = loss_told(plan, released, self.confidence, also)
+        if _as_released(plan.question):
+            keys = keys_of(plan, released)
+            shown, places = with_bias(plan, released.sums, figures(plan, released.sums, self.confidence), missing, self.confidence), None
+        else:
+            released, keys, shown, places = arranged(plan, released, missing, self.confidence)
+        found = Answer(
+            keys=keys,
+            figures=shown,
+            raw={share.measure.name: row.tolist() for share, row in zip(plan.shares, released.sums, strict=True)},
+            noise=tuple(Noise(share.measure.name, share.law, share.deviation) for share in plan.shares),
+            event=plan.event,
+            adjacency=plan.unit.adjacency,
+            cost=cost_of(plan.event, plan.unit.adjacency, at_most(delta)),
+            delta=float(delta),
+            confidence=self.confidence,
+            private=private,
+            notes=(*notes, *plan.notes, *selection_notes(plan), *([note] if note else [])),
+            entry=entry,
+            statement=text,
+            bins={key.name: key.ends for key in plan.question.keys if key.ends},
         )
+        return found if places is None else found.taken(places)
+
+
+def _as_released(question: Question) -> bool:
+    """Whether a question shows its groups and figures as they are released, in their order."""
+    more = question.outputs or question.levels or question.windows or question.order or question.offset
+    return not more and question.having is None and question.limit is None
 
 
 def spelt(unit: Unit, tables: Mapping[str, Table]) -> Unit:
@@ -291,39 +333,56 @@ def priced(plan: Plan, rows: int, confidence: float) -> Price:
     return Price(plan.spend.words, plan.event, cost, float(delta), expected(plan, rows, confidence), rows, confidence)
 
 
+class PriceSearch:
+    """The least price at which all figures are within the wanted errors: asked for a price and told its errors, in turn.
+
+    It is found to half a percent, and never too low. The plan to take is the last one that was good enough.
+
+    >>> search = PriceSearch({"n": 50})
+    >>> while not search.done:
+    ...     if search.tell({"n": 20 / float(search.price)}):
+    ...         best = search.price
+    >>> 0.4 <= best <= 0.402
+    True
+    """
+
+    def __init__(self, wanted: Mapping[str, Any]) -> None:
+        if not isinstance(wanted, Mapping) or not wanted:
+            raise TableError("accuracy names figures and their errors: accuracy={'n': 50}")
+        self.goals = {name: exact(f"accuracy[{name!r}]", value) for name, value in wanted.items()}
+        if any(goal <= 0 for goal in self.goals.values()):
+            raise TableError("accuracy must be greater than 0: every answer has noise")
+        self.low, self.high = Fraction(0), Fraction(1)
+        self.price, self.done, self._known = self.high, False, False
+
+    def tell(self, errors: Mapping[str, float]) -> bool:
+        """Whether the errors at this price are good enough; then goes on to the next price."""
+        unknown = [name for name in self.goals if name not in errors]
+        if unknown:
+            raise TableError(f"accuracy names {unknown[0]!r}, which is no figure of the question; there are {', '.join(errors)}")
+        good = all(errors[name] <= goal for name, goal in self.goals.items())
+        self.low, self.high = (self.low, self.price) if good else (self.price, self.high)
+        self._known = self._known or good
+        if not self._known:
+            self.high = 2 * self.low
+            if self.high > 2**12:
+                raise TableError("this accuracy costs more than any meaningful budget; ask for less, or tighten bounds and caps")
+            self.price = self.high
+        else:
+            self.done = self.high < Fraction(1, 2**30) or (self.low > 0 and self.high - self.low <= FINE * self.high)
+            self.price = self.high / 4 if self.low == 0 else (self.low + self.high) / 2
+        return good
+
+
 def price_for_accuracy(
     planned: Callable[[Fraction], Planned], wanted: Mapping[str, Any], errors: Callable[[Planned], Mapping[str, float]]
 ) -> Planned:
     """The cheapest plan, to half a percent, whose figures are within the wanted errors; the price found is never too low."""
-    if not isinstance(wanted, Mapping) or not wanted:
-        raise TableError("accuracy names figures and their errors: accuracy={'n': 50}")
-    goals = {name: exact(f"accuracy[{name!r}]", value) for name, value in wanted.items()}
-    if any(goal <= 0 for goal in goals.values()):
-        raise TableError("accuracy must be greater than 0: every answer has noise")
-
-    def good(plan: Planned) -> bool:
-        found = errors(plan)
-        unknown = [name for name in goals if name not in found]
-        if unknown:
-            raise TableError(f"accuracy names {unknown[0]!r}, which is no figure of the question; there are {', '.join(found)}")
-        return all(found[name] <= goal for name, goal in goals.items())
-
-    low, high = Fraction(0), Fraction(1)
-    best = planned(high)
-    while not good(best):
-        low, high = high, high * 2
-        if high > 2**12:
-            raise TableError("this accuracy costs more than any meaningful budget; ask for less, or tighten bounds and caps")
-        best = planned(high)
-    while low == 0 or high - low > FINE * high:
-        middle = high / 4 if low == 0 else (low + high) / 2
-        plan = planned(middle)
-        if good(plan):
-            best, high = plan, middle
-        else:
-            low = middle
-        if high < Fraction(1, 2**30):
-            break
+    search, best = PriceSearch(wanted), None
+    while not search.done:
+        plan = planned(search.price)
+        best = plan if search.tell(errors(plan)) else best
+    assert best is not None  # a search ends with a price that is good enough, or with an error
     return best
 
 

@@ -273,7 +273,7 @@ def per_group(tree: exp.Select, person: str | None, most: int | None = None) -> 
         return tree
     if person is None:
         raise Refused(code="person-needed", what="contribution_bounds_per_group")
-    from tacit.tables.by_person import named_key
+    from tacit.tables.question import named_key
 
     group = tree.args.get("group")
     keys: list[Any] = [named_key(key, tree.expressions) for key in (group.expressions if group is not None else [])]

@@ -26,6 +26,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from tacit.tables import forms, grammar
+from tacit.tables.dates import dated_value, days_between, moved_by
 from tacit.tables.dialects import TO_EVEN, TRUNCATING
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.forms import (
@@ -33,19 +34,14 @@ from tacit.tables.forms import (
     FLUSH,
     GREATEST,
     LEAST,
-    MOST_NODES,
     NUMBERS,
-    Value,
-    column,
-    dated_value,
-    days_between,
-    moved_by,
     number,
     settled,
     whole_constant,
 )
+from tacit.tables.values import MOST_NODES, Value, cast, check_size, column
 
-__all__ = ["ALLOWED", "NUMBERS", "Columns", "Value", "column", "number", "settled", "total", "why_not"]
+__all__ = ["ALLOWED", "NUMBERS", "Columns", "number", "settled", "total", "why_not"]
 
 #: The longest regular expression, and the longest text that is put in place of another.
 PATTERN, SHORT = 300, 100
@@ -70,7 +66,7 @@ def total(tree: exp.Expression, columns: Columns, *, boolean: bool = False) -> V
 
     rewriter = _Rewriter(columns)
     found = rewriter.condition(tree) if boolean else rewriter.value(tree)
-    forms.check_size(found.sql)
+    check_size(found.sql)
     return found
 
 
@@ -89,7 +85,7 @@ class _Rewriter:
     def condition(self, node: exp.Expression) -> Value:
         found = self.value(node)
         if found.kind == "null":
-            return Value(forms.cast(found.sql, "BOOLEAN"), "boolean")
+            return Value(cast(found.sql, "BOOLEAN"), "boolean")
         if found.kind != "boolean":
             raise Refused(f"a condition must be true or false, and {_shown(node)} is not; compare it with something")
         return found
@@ -187,8 +183,8 @@ class _Rewriter:
             raise Refused(
                 "MOD and % need a whole number and a positive constant, such as MOD(a, 10); CAST(a AS BIGINT) makes a whole number"
             )
-        sql = exp.Mod(this=left.sql if wide else forms.cast(left.sql, "BIGINT"), expression=right.sql)
-        made = forms.cast(exp.Paren(this=sql), "BIGINT") if wide else exp.Paren(this=sql)
+        sql = exp.Mod(this=left.sql if wide else cast(left.sql, "BIGINT"), expression=right.sql)
+        made = cast(exp.Paren(this=sql), "BIGINT") if wide else exp.Paren(this=sql)
         return Value(made, "integer", float(right.constant), 1.0)
 
     def logic(self, node: exp.Expression) -> Value:
@@ -199,7 +195,7 @@ class _Rewriter:
                 raise Refused(
                     f"{node.key.upper()} joins conditions, and {value.name or 'an operand'} is a {value.kind}; compare it with something"
                 )
-        sqls = [forms.cast(v.sql, "BOOLEAN") if v.kind == "null" else v.sql for v in values]
+        sqls = [cast(v.sql, "BOOLEAN") if v.kind == "null" else v.sql for v in values]
         sql = exp.Not(this=sqls[0]) if isinstance(node, exp.Not) else type(node)(this=sqls[0], expression=sqls[1])
         return Value(exp.Paren(this=sql), "boolean")
 
@@ -329,11 +325,11 @@ class _Rewriter:
                 )
             if value.kind == "text":
                 return replace(value, padded=False, listed=False)
-            return Value(forms.cast(value.sql, "TEXT"), "text", name=value.name)
+            return Value(cast(value.sql, "TEXT"), "text", name=value.name)
         if name in ("DATE", "TIMESTAMP", "DATETIME", "TIMESTAMPNTZ"):
             return forms.as_date(value, "date" if name == "DATE" else "timestamp")
         if name == "BOOLEAN" and value.kind in ("boolean", "null"):
-            return Value(forms.cast(value.sql, "BOOLEAN"), "boolean")
+            return Value(cast(value.sql, "BOOLEAN"), "boolean")
         raise Refused(f"CAST AS {name} is not allowed; cast to DOUBLE, BIGINT, VARCHAR, DATE or TIMESTAMP, and write conditions with CASE")
 
     def to_decimals(self, value: Value, wanted: exp.Expression) -> Value:
@@ -408,7 +404,7 @@ class _Rewriter:
                 return Value(exp.Trim(this=forms.as_text(self.value(node.this), "TRIM").sql), "text")
             case exp.Length():
                 return Value(
-                    forms.cast(exp.Length(this=forms.as_text(self.value(node.this), "LENGTH").sql), "BIGINT"), "integer", 2.0**31, 1.0
+                    cast(exp.Length(this=forms.as_text(self.value(node.this), "LENGTH").sql), "BIGINT"), "integer", 2.0**31, 1.0
                 )
             case exp.Substring() | exp.Left():
                 return self.substring(node)
@@ -467,7 +463,7 @@ class _Rewriter:
         return Value(made, "text")
 
     def sign(self, value: Value) -> Value:
-        forms.check_size(value.sql)
+        check_size(value.sql)
         zero, one = exp.Literal.number(0), exp.Literal.number(1)
         ifs = [
             exp.If(this=operator(this=value.sql.copy(), expression=forms.double(0.0)), true=result)
@@ -550,7 +546,7 @@ def _pointed(node: exp.Expression) -> bool:
 
 def _joinable(value: Value) -> Value:
     """A part of CONCAT: whole numbers are written alike everywhere."""
-    return Value(forms.cast(value.sql, "TEXT"), "text") if value.kind == "integer" else forms.as_text(value, "CONCAT")
+    return Value(cast(value.sql, "TEXT"), "text") if value.kind == "integer" else forms.as_text(value, "CONCAT")
 
 
 def _operands(node: exp.Expression) -> list[exp.Expression]:

@@ -1,4 +1,4 @@
-"""From the engine's integers to noisy ones, and from these to figures with intervals.
+"""From the engine's integers to noisy ones, and from these to figures with intervals and with their bias.
 
 `release` chooses the groups and lets the question's `NoisySums` add the noise; it is the only step that sees exact integers.
 All that follows is post-processing of released numbers, so it cannot leak. Every declared group gets noise of its own, also
@@ -7,42 +7,51 @@ an empty one. Groups that were not declared are chosen by their selection rule b
 **Intervals** cover the noise and the rounding with at least the confidence asked for. Sums of measures have exact
 intervals (Gaussian noise, or one Laplace variable) or Chernoff's. The interval of a mean is Fieller's: all ratios r
 for which total - r count is compatible with its noise, cut to the column's bounds. Variances and correlations combine
-such intervals, each with its part of the error. What clamping does to values beyond their bounds is not in them: it
-is a property of the data, and would have to be paid for.
+such intervals, each with its part of the error.
 
+**Bias** is what caps and bounds take from the truth; it is said beside a figure as noise is. No interval holds rows that a
+cap left out or values that a bound cut, because these are properties of the data. Two released numbers tell about them: the
+share of rows that the caps left out, and how many values lay beyond their bounds. From these follow a range in which the
+truth lies beside the figure, and the *total* interval: noise plus that range. What is assumed: every group lost about the
+same share of its rows; few people have many times the cap (`past_reach`); lost rows may have any value between the bounds;
+and values beyond their bounds are beyond by at most as much as the bounds are wide. This is an estimate, not a guarantee:
+of privacy it takes nothing. A loss that the noise hides is not taken for none: the total interval then reaches as far as the
+rows before the caps allow.
+
+>>> counted = of_count(Figures(np.array([5166.0]), np.array([5092.0]), np.array([5240.0])), Lost(0.53, 0.52, 0.54))
+>>> np.round(counted.high).tolist(), np.round(counted.sure).tolist()
+([6383.0], [5825.0])
 """
 
 from __future__ import annotations
 
 import datetime
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from sqlglot import exp
 
-from tacit.accounting import Note, cost_of
-from tacit.exact import at_most
+from tacit.accounting import Note
 from tacit.mechanisms import half_width
-from tacit.tables.answer import Answer, Bias, Figures, Floats, Noise
-from tacit.tables.bias import Lost, biases, both_ways, past_reach
+from tacit.tables.answer import Bias, Figures, Floats
 from tacit.tables.engines.engine import DECIMAL, INT64
 from tacit.tables.errors import WORDS
-from tacit.tables.plan import Linear, Plan, Recipe, derived
-from tacit.tables.question import evaluate
+from tacit.tables.plan import Linear, Plan, Recipe
 from tacit.tables.ranks import quantile
 from tacit.tables.statement import GROUP, PEOPLE, ROW, SEEN, SEEN_HERE, key_name
 from tacit.tables.statistics import Share, measure_name
 
 #: How long a timestamp with six decimals is.
 MICROSECONDS = len("2024-01-31 12:00:00.123456")
+#: A loss that is nearly everything is taken for this share, so that what is divided by the rest stays finite.
+MOST_LOST = 0.99
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,7 @@ def integers(table: pa.Table, plan: Plan) -> Exact:
     if plan.keys.private:
         # In an order of their own: the engine's says which rows it met first, and differs from run to run.
         found_keys = {names[line] for line in base if None not in names[line][1]}
-        groups = sorted(found_keys, key=lambda group: (group[0], tuple(_sortable(value) for value in group[1])))
+        groups = sorted(found_keys, key=lambda group: (group[0], tuple(sortable(value) for value in group[1])))
     known = {group: place for place, group in enumerate(groups)} if names else {}
     if names:
         # Of which group which line tells.
@@ -180,6 +189,14 @@ def _whole(column: pa.ChunkedArray) -> NDArray[Any]:
     return found[0] if len(found) == 1 else np.concatenate([np.empty(0, dtype=object), *found])
 
 
+def sortable(value: Any) -> tuple[int, Any]:
+    """Numbers by their value, then days and moments, then texts: no mixture of keys can fail to be ordered."""
+    if isinstance(value, (bool, int, float, Decimal)):
+        return (0, value) if value == value else (1, "")
+    # Written with the year first; a moment behind the day it is in.
+    return (2, value.isoformat()) if isinstance(value, datetime.date) else (3, str(value))
+
+
 def release(exact: Exact, plan: Plan) -> Released:
     """Choose the groups where they are private, then add noise to everything that is left."""
     groups, rows = exact.groups, [np.asarray(row) for row in exact.sums]
@@ -190,7 +207,7 @@ def release(exact: Exact, plan: Plan) -> Released:
         rows = [row if m.over in ("seen", "kept") else row[chosen] for row, m in zip(rows, plan.wanted.measures, strict=True)]
         noisy = [plan.split.noise.add(row, block) for block, row in enumerate(rows)]
         # The rule names those it chose in an order of its own, that of their texts.
-        shown = sorted(range(len(chosen)), key=lambda place: [_sortable(value) for value in full[chosen[place]]])
+        shown = sorted(range(len(chosen)), key=lambda place: [sortable(value) for value in full[chosen[place]]])
         noisy = [row if m.over in ("seen", "kept") else row[shown] for row, m in zip(noisy, plan.wanted.measures, strict=True)]
         return Released([full[chosen[place]] for place in shown], tuple(noisy))
     return Released(list(plan.keys.listed), tuple(plan.split.noise.add(row, block) for block, row in enumerate(rows)))
@@ -241,8 +258,31 @@ def loss_note(plan: Plan, released: Released, confidence: float) -> str | None:
     )
 
 
+def loss_told(plan: Plan, released: Released, confidence: float, also: Lost | None) -> tuple[Lost | None, str | None]:
+    """What is known of the rows that the caps left out, and the note on it. `also` is an estimate made in another way."""
+    note = loss_note(plan, released, confidence)
+    missing = both_ways(rows_lost(plan, released, confidence), also)
+    if plan.loss is not None and missing is not None and missing.known and not _measured_loss(plan, released, confidence).known:
+        note = (
+            f"rows lost to the caps: about {missing.share:.0%} ({missing.low:.0%} to {missing.high:.0%}), by the number of rows that is "
+            "declared or by another table of the same rows; this table's own measurement is too noisy to tell"
+        )
+    return missing, note
+
+
 def _most(after: float, before: float) -> float:
     return after / before if before > 0 else 1.0
+
+
+def selection_notes(plan: Plan) -> list[str]:
+    """What a plain query would show and a private selection does not: small groups, and rows without a key. It is public."""
+    if plan.selection is None:
+        return []
+    names = ", ".join(plan.question.keys[place].name for place in plan.keys.private)
+    return [
+        f"groups by {names} were selected privately: one of {plan.selection.people_needed} people appears with an even chance, and rows "
+        "where it is NULL are in none; COALESCE gives them a group, and declared keys=... show every group"
+    ]
 
 
 def figures(plan: Plan, sums: Sequence[Floats], confidence: float, copies: int = 1) -> Mapping[str, Figures]:
@@ -250,6 +290,19 @@ def figures(plan: Plan, sums: Sequence[Floats], confidence: float, copies: int =
     values = [np.asarray(row, dtype=float) * share.granule for share, row in zip(plan.shares, sums, strict=True)]
     maker = Maker(plan.shares, values, copies)
     return {recipe.aggregate.name: maker.figure(recipe, confidence) for recipe in plan.recipes}
+
+
+def keys_of(plan: Plan, released: Released) -> dict[str, list[Any]]:
+    """The keys of the released groups, by name."""
+    return {key.name: [group[i] for group in released.groups] for i, key in enumerate(plan.question.keys)}
+
+
+def with_bias(
+    plan: Plan, sums: Sequence[Floats], found: Mapping[str, Figures], missing: Lost | None, confidence: float
+) -> dict[str, Figures]:
+    """Figures with the bias of each that an estimate is known for."""
+    known = biases(plan, sums, found, missing, confidence)
+    return {name: replace(figure, bias=known.get(name)) for name, figure in found.items()}
 
 
 class Maker:
@@ -423,280 +476,178 @@ def expected(plan: Plan, rows: int, confidence: float) -> dict[str, float]:
     return found
 
 
-# --- the columns a question shows ---------------------------------------------------------------------------
+# --- bias ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Levelled(Released):
-    """Released groups with sub-totals behind them: how many lines each level has, and of how many groups' noise a line is."""
-
-    blocks: tuple[tuple[int, int], ...] = ()
-
-
-def levelled(plan: Plan, released: Released) -> Released:
-    """The released groups and, behind them, the sub-totals of ROLLUP and CUBE, added up from them: post-processing, for nothing."""
-    if not plan.question.levels:
-        return released
-    names = [key.name for key in plan.question.keys]
-    groups, parts, blocks = list(released.groups), [[np.asarray(row) for row in released.sums]], [(len(released.groups), 1)]
-    for level in plan.question.levels:
-        totals: dict[tuple[Any, ...], list[int]] = {}
-        for place, group in enumerate(released.groups):
-            totals.setdefault(tuple(v if n in level else None for n, v in zip(names, group, strict=True)), []).append(place)
-        if not totals:
-            continue
-        parts.append([
-            row if measure.over in ("seen", "kept") else np.array([row[places].sum() for places in totals.values()], dtype=object)
-            for row, measure in zip(parts[0], plan.wanted.measures, strict=True)
-        ])  # fmt: skip
-        groups += list(totals)
-        blocks.append((len(totals), max(map(len, totals.values()))))
-    sums = tuple(
-        column[0] if measure.over in ("seen", "kept") else np.concatenate([np.asarray(part, dtype=object) for part in column])
-        for column, measure in zip(zip(*parts, strict=True), plan.wanted.measures, strict=True)
-    )
-    return Levelled(groups, sums, tuple(blocks))
-
-
-def figured(plan: Plan, released: Released, confidence: float) -> dict[str, Figures]:
-    """The figures of all lines, sub-totals with the noise of all that was added up, and window functions over the lines."""
-    if not isinstance(released, Levelled):
-        found = dict(figures(plan, released.sums, confidence))
-    else:
-        blocks, start = [], 0
-        for lines_of, copies in released.blocks:
-            part = [
-                row if m.over in ("seen", "kept") else row[start : start + lines_of]
-                for row, m in zip(released.sums, plan.wanted.measures, strict=True)
-            ]
-            blocks.append(figures(plan, part, confidence, copies))
-            start += lines_of
-        found = {
-            name: Figures(*(np.concatenate([getattr(block[name], end) for block in blocks]) for end in ("value", "low", "high")))
-            for name in blocks[0]
-        }
-    if plan.question.windows:
-        keys = {key.name: [group[i] for group in released.groups] for i, key in enumerate(plan.question.keys)}
-        # Each figure of a line may be wrong by itself, so that all of them are right together.
-        together = max(1, len(released.groups)) * max(1, len(plan.recipes))
-        surer = dict(figures(plan, released.sums, 1 - (1 - confidence) / together)) if not isinstance(released, Levelled) else found
-        for name, window in plan.question.windows:
-            found[name] = windowed(window, keys, found, surer)
-    return found
-
-
-def windowed(
-    window: exp.Window, keys: Mapping[str, Sequence[Any]], found: Mapping[str, Figures], surer: Mapping[str, Figures]
-) -> Figures:
-    """A window function over released lines, with ends that hold for all lines together."""
-    count = len(next(iter(found.values())).value)
-    rows = [_line(keys, found, place) for place in range(count)]
-    ends = [
-        [{**row, **{n: float(getattr(f, end)[place]) for n, f in surer.items()}} for place, row in enumerate(rows)]
-        for end in ("low", "high")
-    ]
-    order = window.args.get("order")
-    terms = order.expressions if order is not None else []
-    parts: dict[tuple[Any, ...], list[int]] = {}
-    for place, row in enumerate(rows):
-        parts.setdefault(tuple(evaluate(part, row) for part in window.args.get("partition_by") or []), []).append(place)
-    made = np.full((3, count), np.nan)
-    for places in parts.values():
-        for term in reversed(terms):
-            at = {place: _ranked(evaluate(term.this, rows[place])) for place in places}
-            places.sort(key=at.__getitem__, reverse=bool(term.args.get("desc")))
-        for end, lines_of in enumerate((rows, *ends)):
-            for place, value in zip(places, _over(window.this, terms, places, lines_of, rows), strict=True):
-                made[end, place] = np.nan if value is None else float(value)
-        if isinstance(window.this, (exp.Rank, exp.DenseRank, exp.RowNumber)) and terms:
-            _rank_ends(made, places, terms[0], ends)
-    low, high = np.fmin(made[1], made[2]), np.fmax(made[1], made[2])
-    return Figures(made[0], np.fmin(low, made[0]), np.fmax(high, made[0]))
-
-
-def _ranked(value: Any) -> tuple[int, Any]:
-    return (1, (0, 0)) if value is None else (0, _sortable(value))
-
-
-def _over(
-    function: exp.Expression, terms: Sequence[exp.Expression], places: Sequence[int], lines_of: Sequence[Mapping[str, Any]],
-    rows: Sequence[Mapping[str, Any]],
-) -> list[Any]:
-    """The value of a window function on each line of one part, in its order; running where there is an order."""
-    tied = [[evaluate(term.this, rows[place]) for term in terms] for place in places]
-    if isinstance(function, exp.RowNumber):
-        return list(range(1, len(places) + 1))
-    if isinstance(function, (exp.Rank, exp.DenseRank)):
-        ranks: list[int] = []
-        for at, value in enumerate(tied):
-            same = at > 0 and value == tied[at - 1]
-            dense = isinstance(function, exp.DenseRank)
-            ranks.append(ranks[-1] if same else (ranks[-1] + 1 if dense and ranks else at + 1 if not dense else 1))
-        return ranks
-    star = isinstance(function.this, exp.Star) or function.this is None
-    values = [1.0 if star else evaluate(function.this, lines_of[place]) for place in places]
-    if isinstance(function, (exp.Lag, exp.Lead)):
-        offset = function.args.get("offset")
-        steps = int(offset.this) if isinstance(offset, exp.Literal) and offset.this.isdigit() else 1
-        shift = -steps if isinstance(function, exp.Lag) else steps
-        return [values[at + shift] if 0 <= at + shift < len(values) else None for at in range(len(values))]
-    found: list[Any] = []
-    for at, value in enumerate(tied):
-        last = max(place for place, other in enumerate(tied) if other == value) if terms else len(values) - 1
-        seen = [v for v in values[: max(at, last) + 1] if v is not None]
-        match function:
-            case exp.Count():
-                found.append(float(len(seen)))
-            case exp.Sum():
-                found.append(sum(seen) if seen else None)
-            case exp.Avg():
-                found.append(sum(seen) / len(seen) if seen else None)
-            case exp.Min():
-                found.append(min(seen, default=None))
-            case _:
-                found.append(max(seen, default=None))
-    return found
-
-
-def _rank_ends(made: Floats, places: Sequence[int], term: exp.Expression, ends: Sequence[Sequence[Mapping[str, Any]]]) -> None:
-    """The first and last place that a line can have, given that every figure lies between its ends."""
-    low, high = ([evaluate(term.this, lines_of[place]) for place in places] for lines_of in ends)
-    if not all(isinstance(value, (int, float)) for value in (*low, *high)):
-        return
-    lows, highs = (np.array([low, high]) if not term.args.get("desc") else -np.array([high, low])).tolist()
-    for at, place in enumerate(places):
-        others = [i for i in range(len(places)) if i != at]
-        made[1, place] = 1 + sum(highs[i] < lows[at] for i in others)
-        made[2, place] = 1 + sum(lows[i] <= highs[at] for i in others)
-
-
-def columns(plan: Plan, released: Released, confidence: float) -> tuple[dict[str, list[Any]], dict[str, Figures]]:
-    """Keys and figures as the question wants to see them."""
-    question = plan.question
-    keys = {key.name: [group[i] for group in released.groups] for i, key in enumerate(question.keys)}
-    found = dict(figured(plan, released, confidence))
-    if not question.outputs:
-        return keys, found
-    shown_keys: dict[str, list[Any]] = {}
-    shown: dict[str, Figures] = {}
-    for output in question.outputs:
-        if isinstance(output.value, exp.Column) and output.value.name in keys:
-            shown_keys[output.name] = keys[output.value.name]
-            continue
-        if isinstance(output.value, exp.Column) and output.value.name in found:
-            shown[output.name] = found[output.value.name]
-            continue
-        names = {node.name for node in output.value.find_all(exp.Column)}
-        if names & set(found):
-            surer = figured(plan, released, 1 - (1 - confidence) / len(names & set(found)))
-            shown[output.name] = _computed(output.value, keys, found, surer)
-        else:
-            shown_keys[output.name] = [evaluate(output.value, _line(keys, {}, i)) for i in range(len(released.groups))]
-    return shown_keys, shown
-
-
-def _line(keys: Mapping[str, Sequence[Any]], found: Mapping[str, Figures], place: int) -> dict[str, Any]:
-    return {**{n: values[place] for n, values in keys.items()}, **{n: float(f.value[place]) for n, f in found.items()}}
-
-
-def _computed(
-    tree: exp.Expression, keys: Mapping[str, Sequence[Any]], found: Mapping[str, Figures], surer: Mapping[str, Figures]
-) -> Figures:
-    count = len(next(iter(found.values())).value)
-    parts = np.empty((3, count))
-    for place in range(count):
-        value = evaluate(tree, _line(keys, found, place))
-        number = float(value) if isinstance(value, (int, float)) else float("nan")
-        ends = derived(tree, {name: (float(f.low[place]), float(f.high[place])) for name, f in surer.items()})
-        low, high = (-np.inf, np.inf) if ends is None else (float(ends.lower), float(ends.upper))
-        parts[:, place] = number, min(low, number), max(high, number)
-    return Figures(*parts)
-
-
-def lines(plan: Plan, released: Released, keys: Mapping[str, Sequence[Any]], shown: Mapping[str, Figures]) -> list[int] | None:
-    """Which lines are shown, in which order; None where the question does not say."""
-    question = plan.question
-    if question.having is None and not question.order and question.limit is None and not question.offset:
-        return None
-    all_keys = {key.name: [group[i] for group in released.groups] for i, key in enumerate(question.keys)}
-    base = figured(plan, released, 0.95)
-    rows = [_line({**all_keys, **keys}, {**shown, **base}, i) for i in range(len(released.groups))]
-    places = [i for i, row in enumerate(rows) if question.having is None or evaluate(question.having, row) is True]
-    for term in reversed(question.order):
-        values = {i: evaluate(term.value, rows[i]) for i in places}
-        present = sorted((i for i in places if values[i] is not None), key=lambda i: _sortable(values[i]), reverse=term.descending)
-        missing = [i for i in places if values[i] is None]
-        places = [*missing, *present] if term.nulls_first else [*present, *missing]
-    places = places[question.offset :]
-    return places if question.limit is None else places[: question.limit]
-
-
-def _sortable(value: Any) -> tuple[int, Any]:
-    """Numbers by their value, then days and moments, then texts: no mixture of keys can fail to be ordered."""
-    if isinstance(value, (bool, int, float, Decimal)):
-        return (0, value) if value == value else (1, "")
-    # Written with the year first; a moment behind the day it is in.
-    return (2, value.isoformat()) if isinstance(value, datetime.date) else (3, str(value))
-
-
-def selection_notes(plan: Plan) -> list[str]:
-    """What a plain query would show and a private selection does not: small groups, and rows without a key. It is public."""
-    if plan.selection is None:
-        return []
-    names = ", ".join(plan.question.keys[place].name for place in plan.keys.private)
-    return [
-        f"groups by {names} were selected privately: one of {plan.selection.people_needed} people appears with an even chance, and rows "
-        "where it is NULL are in none; COALESCE gives them a group, and declared keys=... show every group"
-    ]
-
-
-def _named_figures(plan: Plan, released: Released, confidence: float) -> Mapping[str, Figures]:
-    return figures(plan, released.sums, confidence)
-
-
-def _bias_of(plan: Plan, shown: str, known: Mapping[str, Bias]) -> Bias | None:
-    """The bias of a column: its own, or that of the figure that it shows under another name. What is computed of several has none."""
-    for output in plan.question.outputs:
-        if output.name == shown:
-            return known.get(output.value.name) if isinstance(output.value, exp.Column) else None
-    return known.get(shown)
-
-
-def answer_of(
-    plan: Plan, released: Released, *, delta: Fraction, confidence: float, private: bool,
-    entry: int | None, statement: str = "", notes: tuple[str, ...] = (), also: Lost | None = None,
-) -> Answer:
-    """What a draw amounts to: figures, noise, price (told at `delta`) and notes. Post-processing only.
-
-    `also` is what the loss of rows is estimated to be in another way, such as from their declared number.
+class Lost:
+    """The share of rows that something took, as it was released: the estimate, and an interval that holds it
+    with the confidence. `rows` is how many rows there are at most, before anything was taken.
     """
-    note = loss_note(plan, released, confidence)
-    measured = rows_lost(plan, released, confidence)
-    missing = both_ways(measured, also)
-    if plan.loss is not None and missing is not None and missing.known and not _measured_loss(plan, released, confidence).known:
-        note = (
-            f"rows lost to the caps: about {missing.share:.0%} ({missing.low:.0%} to {missing.high:.0%}), by the number of rows that is "
-            "declared or by another table of the same rows; this table's own measurement is too noisy to tell"
-        )
-    released = levelled(plan, released)
-    keys, shown = columns(plan, released, confidence)
-    bias = biases(plan, released.sums, _named_figures(plan, released, confidence), missing, confidence)
-    shown = {name: replace(found, bias=_bias_of(plan, name, bias)) for name, found in shown.items()}
-    found = Answer(
-        keys=keys,
-        figures=shown,
-        raw={share.measure.name: row.tolist() for share, row in zip(plan.shares, released.sums, strict=True)},
-        noise=tuple(Noise(share.measure.name, share.law, share.deviation) for share in plan.shares),
-        event=plan.event,
-        adjacency=plan.unit.adjacency,
-        cost=cost_of(plan.event, plan.unit.adjacency, at_most(delta)),
-        delta=float(delta),
-        confidence=confidence,
-        private=private,
-        notes=(*notes, *plan.notes, *selection_notes(plan), *([note] if note else [])),
-        entry=entry,
-        statement=statement,
-        bins={key.name: key.ends for key in plan.question.keys if key.ends},
+
+    share: float
+    low: float
+    high: float
+    rows: float = math.inf
+
+    @property
+    def known(self) -> bool:
+        """Whether the noise leaves anything to be said."""
+        return self.high - self.low <= 0.9
+
+
+NOTHING = Lost(0.0, 0.0, 0.0)
+
+
+def past_reach(lost: Lost, reach: float) -> Lost:
+    """A loss whose upper end allows for people with more rows than were counted of them, `reach` times the cap.
+
+    What the caps cut is E[(X - cap)+] for X rows of one person, and what was counted of it ends at `reach` caps. Under a tail of Pareto's
+    law with index 2, which has no variance and is heavier than those of most tables, a part 1 / reach of it lies beyond, so the
+    counted part is multiplied by reach / (reach - 1).
+
+    >>> past_reach(Lost(0.5, 0.4, 0.6, rows=100.0), 4)
+    Lost(share=0.5, low=0.4, high=0.6666666666666666, rows=120.0)
+    """
+    if reach <= 1:
+        return lost
+    more = 1 + lost.high / (reach - 1)
+    return Lost(lost.share, lost.low, 1 - (1 - lost.high) / more, lost.rows * more)
+
+
+def both_ways(measured: Lost | None, declared: Lost | None) -> Lost | None:
+    """One estimate of two: what both intervals allow; where they exclude each other, the larger loss, because
+    a measured one does not see people with very many rows.
+
+    >>> both_ways(Lost(0.1, 0.0, 0.3, rows=900), Lost(0.05, 0.0, 0.15))
+    Lost(share=0.1, low=0.0, high=0.15, rows=900)
+    """
+    if measured is None or declared is None:
+        return declared if measured is None else measured
+    low, high = max(measured.low, declared.low), min(measured.high, declared.high)
+    if low > high:
+        return max(measured, declared, key=lambda lost: lost.share)
+    return Lost(min(high, max(low, measured.share)), low, high, min(measured.rows, declared.rows))
+
+
+def of_count(
+    found: Figures, lost: Lost, *, upwards: bool = True, rows: Floats | None = None, heaped: int = 1, each: float = 1.0
+) -> Bias:
+    """What is missing from a count, or from a sum of values of one sign: a share of the rows is, so about as much of the sum.
+
+    Which rows the caps keep is chosen at random, so that a group may lose more than its share: by two deviations of a
+    binomial draw of its `rows`, of which as many as are `heaped` in one unit are kept or lost together. No group has more than
+    all rows that there are, with at most `each` in a row.
+    """
+    most, about = min(lost.high, MOST_LOST), min(lost.share, MOST_LOST) if lost.low > 0 else 0.0
+    end = np.maximum(found.high if upwards else -found.low, 0.0)
+    many = np.maximum(end if rows is None else rows, 1.0)
+    chance = 2 * np.sqrt(most * heaped / many)
+    size = end * (most + np.where(most > 0, chance, 0.0)) / (1 - most)
+    size = np.minimum(size, np.maximum(lost.rows * each - end, 0.0))
+    sure = np.maximum(found.value if upwards else -found.value, 0.0) * about / (1 - about)
+    nothing = np.zeros_like(found.value)
+    return Bias(nothing, size, sure) if upwards else Bias(-size, nothing, sure)
+
+
+def of_mean(found: Figures, lost: Lost, low: float, high: float) -> Bias:
+    """A mean of what the caps left: that of all rows lies between it and what the lost rows, whatever they
+    were, would make of it.
+    """
+    share = min(lost.high, 1.0)
+    nothing = np.zeros_like(found.value)
+    return Bias(
+        np.minimum(share * (low - found.high), 0.0), np.maximum(share * (high - found.low), 0.0), nothing
     )
-    places = lines(plan, released, keys, shown)
-    return found if places is None else found.taken(places)
+
+
+def of_bounds(rows: Floats | float, beyond: Lost, width: float) -> Bias:
+    """What values beyond the bounds add or take, if each is beyond by as much as the bounds are wide; surely,
+    none at all.
+    """
+    size = np.asarray(beyond.high * width * np.maximum(rows, 0.0), dtype=np.float64)
+    typical = np.asarray(beyond.low * width / 2 * np.maximum(rows, 0.0), dtype=np.float64)
+    return Bias(-size, size, typical)
+
+
+def biases(
+    plan: Plan, sums: Sequence[Floats], found: Mapping[str, Figures], lost: Lost | None, confidence: float
+) -> dict[str, Bias]:
+    """The bias of every figure that an estimate is known for. `sums` are the noisy sums in granules."""
+    values = [
+        np.asarray(row, dtype=float) * share.granule for share, row in zip(plan.shares, sums, strict=True)
+    ]
+    groups = len(next(iter(found.values())).value) if found else 0
+    made: dict[str, Bias] = {}
+    for recipe in plan.recipes:
+        name = recipe.aggregate.name
+        if name in found:
+            bias = _by_caps(recipe, plan, found[name], NOTHING if lost is None else lost, values)
+            if bias is not None:
+                made[name] = _by_bounds(plan, recipe, bias, values, groups, confidence)
+    return made
+
+
+def _by_caps(recipe: Recipe, plan: Plan, found: Figures, lost: Lost, values: Sequence[Floats]) -> Bias | None:
+    """What the caps take from one figure."""
+    kind = recipe.aggregate.kind
+    grouped = bool(plan.question.keys)
+    heaped = plan.unit.spread(grouped)[1]
+    if kind == "count_person" and not grouped:
+        lost = NOTHING  # whoever has a row has one left
+    if kind in ("count", "count_value", "count_person"):
+        return of_count(found, lost, heaped=heaped)
+    if not recipe.intervals:
+        return None
+    low, high = float(recipe.intervals[0].lower), float(recipe.intervals[0].upper)
+    if kind == "sum" and (low >= 0 or high <= 0):
+        # Values differ, so that a sum varies more than a count; twice the rows together allow for it.
+        each = max(abs(low), abs(high))
+        return of_count(found, lost, upwards=low >= 0, rows=_rows_in(plan, recipe, values), heaped=2 * heaped, each=each)
+    if kind == "avg":
+        return of_mean(found, lost, low, high)
+    if recipe.kind == "quantile":
+        wide = min(1.0, 10 * lost.high)
+        nothing = np.zeros_like(found.value)
+        return Bias(
+            np.minimum(wide * (low - found.high), 0.0), np.maximum(wide * (high - found.low), 0.0), nothing
+        )
+    return None
+
+
+def _by_bounds(
+    plan: Plan, recipe: Recipe, bias: Bias, values: Sequence[Floats], groups: int, confidence: float
+) -> Bias:
+    """The same with what lies beyond the bounds, where that was counted."""
+    place = dict(plan.beyond).get(recipe.aggregate.name)
+    if place is None:
+        return bias
+    share = plan.shares[place]
+    counted, wide = float(np.sum(values[place])), float(half_width([share.spread], share.law, confidence)[0])
+    rows = _rows_in(plan, recipe, values)
+    whole = max(float(np.sum(rows)), 1.0)
+    ends = [min(1.0, max(0.0, end / whole)) for end in (counted, counted - wide, counted + wide)]
+    width = float(recipe.intervals[0].upper - recipe.intervals[0].lower)
+    per = rows if recipe.aggregate.kind == "sum" else np.ones(groups)
+    other = of_bounds(per, Lost(*ends), width)
+    return Bias(
+        bias.low + other.low, bias.high + other.high, np.maximum(bias.sure, other.sure), bias.why + other.why
+    )
+
+
+def _rows_in(plan: Plan, recipe: Recipe, values: Sequence[Floats]) -> Floats:
+    """About how many rows each group has: by a count that was asked for, or an even part of the rows that the
+    caps left.
+    """
+    count: Linear = recipe.count
+    if not count:
+        rows = next((i for i, share in enumerate(plan.shares) if share.measure.name == "rows"), None)
+        count = () if rows is None else ((rows, 1.0),)
+    if count:
+        found = np.zeros_like(values[count[0][0]])
+        for index, factor in count:
+            found = found + factor * values[index]
+        return np.maximum(found, 0.0)
+    kept = float(np.sum(values[plan.loss.kept])) if plan.loss is not None else 0.0
+    groups = plan.keys.count if plan.keys.lists else 1
+    return np.full(groups, max(kept, 0.0) / max(groups, 1))

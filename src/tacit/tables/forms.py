@@ -3,21 +3,9 @@
 Guards stand around the arguments, each of which is written once. Division by zero, a logarithm of a negative, a text that is no number, a
 number beyond 1e150: each gives NULL, on every engine.
 
+>>> from tacit.tables.values import column
 >>> arithmetic(exp.Div(), number(column("a", "INTEGER")), number(column("b", "INTEGER"))).sql.sql("duckdb")
 '(CAST("a" AS DOUBLE) / NULLIF(CAST("b" AS DOUBLE), CAST(0 AS DOUBLE)))'
-
-**Dates and moments.** Days are counted and parts taken between the years 1 and 9999; what lies beyond is NULL. A
-moment (a timestamp with a time zone) has a date only where a zone is named, at AT TIME ZONE 'UTC'. Words that mean
-other days in other dialects carry a mark (`tacit.tables.dialects`).
-
->>> from sqlglot import parse_one
->>> from tacit.tables.expressions import total
->>> total(parse_one("DATE_DIFF('day', a, b) > 3", read="duckdb"), {"a": "DATE", "b": "DATE"}).kind
-'boolean'
->>> total(parse_one("YEAR(at)"), {"at": "TIMESTAMP WITH TIME ZONE"})
-Traceback (most recent call last):
-...
-tacit.tables.errors.Refused: at is a moment, and its date depends on the time zone; say which: at AT TIME ZONE 'UTC' is a timestamp
 """
 
 from __future__ import annotations
@@ -25,31 +13,31 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tacit.tables import decimals
-from tacit.tables.decimals import Size
-from tacit.tables.dialects import FLOATING, OTHER_WEEK, SUNDAY
-from tacit.tables.engines.types import (
-    LISTED,
-    NANOSECONDS,
-    NANOSECONDS_END,
-    OTHER_TICKS,
-    PADDED,
-    PLAIN_TEXTS,
-    UNSIGNED,
-    WIDE,
-    bare,
-    kind_of,
-    zoned,
-)
+from tacit.tables.dialects import FLOATING
+from tacit.tables.engines.types import NANOSECONDS_END
 from tacit.tables.errors import Refused, TableError
+from tacit.tables.values import (
+    DIGITS,
+    LONG,
+    Value,
+    beside_size,
+    cast,
+    check_size,
+    common_size,
+    exact_literal,
+    product_size,
+    quotient_size,
+    size_of,
+    sum_size,
+    type_of_size,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -61,8 +49,6 @@ GREATEST = 1e150
 FLUSH, LEAST = 1e-130, 2.0**-486
 #: exp(340) is below the greatest number, exp(-340) above the least one.
 EXPONENT = 340
-#: An expression may not become larger or deeper than this once it is made total: parsers and printers of SQL are recursive.
-MOST_NODES, DEEPEST = 20_000, 120
 
 ALLOWED = (
     "+ - * / %, comparisons, AND, OR, NOT, BETWEEN, IN, IS NULL, LIKE, CASE, COALESCE, NULLIF, LEAST, GREATEST, ABS, ROUND, FLOOR, "
@@ -80,95 +66,6 @@ _DATE = (
     "|([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)-02-29)"
 )
 _TIMESTAMP = f"^{_DATE}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{{1,6}})?)?)?$"
-_TYPE_NAMES = ("DOUBLE", "BIGINT", "INT", "TEXT", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMPTZ")
-_DATA_TYPES = {name: exp.DataType.build(name) for name in _TYPE_NAMES} | {"TIMESTAMP_NS": exp.DataType(this=exp.DataType.Type.TIMESTAMP_NS)}
-#: The parts of a date that may be asked for, with what they can be where that is certain.
-PARTS = {
-    "YEAR": None,
-    "QUARTER": (1, 4),
-    "MONTH": (1, 12),
-    "WEEK": (1, 53),
-    "DAY": (1, 31),
-    "DOY": (1, 366),
-    "HOUR": (0, 23),
-    "MINUTE": (0, 59),
-}
-
-
-#: The digits of a 64-bit integer.
-LONG: Size = (19, 0)
-
-
-@dataclass(frozen=True)
-class Value:
-    """A total expression: its kind, and what is certain of its size whatever the rows are.
-
-    Kinds: integer, decimal, real (a column as it is), float (a guarded double), text, boolean, date, timestamp, nanoseconds (a finer
-    timestamp, as it is), instant (a timestamp with a time zone), null, any (of unknown type), other. `wide`: a whole number of 64 bits
-    without a sign, which may be compared as it is. `size`: the digits of an integer, decimal or constant (see `tacit.tables.decimals`); a
-    decimal without one is PostgreSQL's, of any length. `single`: a float of four bytes. `quotient`: computed here as a float from exact
-    numbers, which PostgreSQL divides as decimals.
-    `padded`: a text that PostgreSQL keeps filled up with blanks, char(n); here they are never seen. `listed`: a text of an enumeration,
-    which its engine puts in the order of the enumeration's list.
-    """
-
-    sql: exp.Expression
-    kind: str
-    most: float = math.inf
-    least: float = 0.0
-    constant: Any = None
-    name: str = ""
-    wide: bool = False
-    size: Size | None = None
-    single: bool = False
-    quotient: bool = False
-    padded: bool = False
-    listed: bool = False
-
-    def __post_init__(self) -> None:
-        if self.kind == "integer" and self.size is None:
-            # Without digits it would count as one of PostgreSQL's numbers of any length, and a sum with it would not be checked to fit.
-            object.__setattr__(self, "size", LONG)
-
-
-def column(name: str, sql_type: str | None) -> Value:
-    """A column of a relation, as the public type of it allows."""
-    sql = exp.column(name, quoted=True)
-    if sql_type is None:
-        return Value(sql, "any", name=name)
-    kind, name_of = kind_of(sql_type), bare(sql_type)
-    if kind == "integer":
-        wide, bits = name_of in UNSIGNED, decimals.BITS.get(name_of, 64 if name_of in UNSIGNED else 127 if name_of == "HUGEINT" else 128)
-        size = decimals.size_of(name_of) or (39, 0)
-        return Value(sql, "decimal" if name_of in WIDE else "integer", 2.0**bits, 1.0, name=name, wide=wide, size=size)
-    if kind == "decimal":
-        size_ = decimals.size_of(sql_type.upper())
-        most, least = (math.inf, 0.0) if size_ is None else (10.0 ** (size_[0] - size_[1]), 10.0 ** -size_[1])
-        return Value(sql, kind, most, least, name=name, size=size_)
-    if kind == "text" and name_of not in PLAIN_TEXTS:
-        return Value(cast(sql, "TEXT"), kind, name=name, padded=name_of in PADDED, listed=name_of in LISTED)
-    if name_of in OTHER_TICKS:
-        return Value(cast(sql, "TIMESTAMP"), kind, name=name)
-    if name_of in NANOSECONDS:
-        return Value(sql, "nanoseconds", name=name)
-    own = "instant" if zoned(sql_type) else {"float": "real"}.get(kind, kind)
-    return Value(sql, own, name=name, single=name_of in ("FLOAT", "REAL"))
-
-
-def check_size(sql: exp.Expression) -> None:
-    seen, level = 0, [sql]
-    for _ in range(DEEPEST):
-        seen += len(level)
-        level = [child for node in level for child in node.iter_expressions()]
-        if not level or seen > MOST_NODES:
-            break
-    if level or seen > MOST_NODES:
-        raise Refused("an expression is too large once every step of it is made safe; compute parts of it in a sub-query")
-
-
-def cast(sql: exp.Expression, name: str) -> exp.Cast:
-    """CAST without the copy that sqlglot's own builder makes of everything below."""
-    return exp.Cast(this=sql, to=_DATA_TYPES[name].copy())
 
 
 def extreme_of(function: type[exp.Expression], first: exp.Expression, *others: exp.Expression) -> exp.Expression:
@@ -299,10 +196,10 @@ def dated(value: Value) -> exp.Expression:
     check_size(value.sql)
     last = "9999-12-31" if value.kind == "date" else "9999-12-31 23:59:59.999999"
     high = cast(exp.Literal.string(last), "DATE" if value.kind == "date" else "TIMESTAMP")
-    return _inside(value.sql, _day(1, 1, 1, value.kind), high)
+    return inside(value.sql, _day(1, 1, 1, value.kind), high)
 
 
-def _inside(sql: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:
+def inside(sql: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:
     """The value where it lies between two constants or is one of them, else NULL."""
     return exp.Case(ifs=[exp.If(this=exp.Between(this=sql, low=low, high=high), true=sql.copy())])
 
@@ -345,11 +242,11 @@ def public(constant: Fraction) -> Value:
         literal = exp.Literal.number(str(abs(constant)))
         size = float(abs(constant))
         sql = exp.Neg(this=literal) if constant < 0 else literal
-        return Value(sql, "integer", size, size or math.inf, constant, size=decimals.size_of(constant))
+        return Value(sql, "integer", size, size or math.inf, constant, size=size_of(constant))
     if not Fraction(1, 10**140) < abs(constant) < 10**140:
         raise TableError("a number in a question must lie between 1e-140 and 1e140 in magnitude, or be 0")
     size = abs(float(constant))
-    return Value(double(float(constant)), "float", size, size, constant, size=decimals.size_of(constant))
+    return Value(double(float(constant)), "float", size, size, constant, size=size_of(constant))
 
 
 def constant_of(node: exp.Literal) -> Value:
@@ -395,22 +292,22 @@ def in_digits(node: exp.Expression, left: Value, right: Value) -> Value | None:
     left, right = _as_long(left), _as_long(right)
     assert left.size is not None and right.size is not None
     whole = left.size[1] == right.size[1] == 0
-    size = (decimals.multiplied if times else decimals.summed)(left.size, right.size)
+    size = (product_size if times else sum_size)(left.size, right.size)
     if size is None and whole and most < 1e38:
-        size = (decimals.DIGITS, 0)
+        size = (DIGITS, 0)
     if size is None:
         return None
     first = left.sql
     if size[0] > _IN_64_BITS and max(left.size[0], right.size[0]) <= _IN_64_BITS:
         # Of two that fit into 64 bits DuckDB makes a third that must.
         wide = (_IN_64_BITS + 1, left.size[1])
-        size = (decimals.multiplied if times else decimals.summed)(wide, right.size)
+        size = (product_size if times else sum_size)(wide, right.size)
         if size is None:
             return None
-        first = exp.Cast(this=left.sql, to=exp.DataType.build(decimals.named(wide)))
+        first = exp.Cast(this=left.sql, to=exp.DataType.build(type_of_size(wide)))
     elif left.kind == right.kind == "integer" or left.constant is not None or _unsigned(left) or _unsigned(right):
         first = exp.Paren(this=exp.Add(this=left.sql, expression=_NOTHING.copy()))
-        if decimals.summed(left.size, (1, 0)) is None:
+        if sum_size(left.size, (1, 0)) is None:
             return None
     return Value(exp.Paren(this=type(node)(this=first, expression=right.sql)), "decimal", most, least, size=size)
 
@@ -458,7 +355,7 @@ def rounded_decimal(value: Value, places: int) -> Value:
     if value.kind == "integer" or (value.size is not None and value.size[1] <= places):
         return value
     sql = exp.Round(this=value.sql, decimals=exp.Literal.number(places))
-    size = None if value.size is None else (min(value.size[0] - value.size[1] + places + 1, decimals.DIGITS), places)
+    size = None if value.size is None else (min(value.size[0] - value.size[1] + places + 1, DIGITS), places)
     return replace(value, sql=sql, most=value.most + 1, least=10.0**-places, size=size, constant=None)
 
 
@@ -472,7 +369,7 @@ def arithmetic(node: exp.Expression, left: Value, right: Value) -> Value:
     sides = [side for side in (left, right) if exact(side) and side.size is not None]
     if len(sides) == 2 and any(side.kind == "decimal" for side in sides):
         sizes = [side.size for side in sides if side.size is not None]
-        if not isinstance(node, exp.Div) or decimals.divided(*sizes) is None:
+        if not isinstance(node, exp.Div) or quotient_size(*sizes) is None:
             return shortened(made)
     return made
 
@@ -685,7 +582,7 @@ def beside_nanoseconds(operator: type[exp.Expression], left: Value, right: Value
     check_size(right.sql)
     coarse, other = cast(left.sql.copy(), "TIMESTAMP"), as_kind(right, "timestamp", "a comparison").sql
     # Rounded, the first and the last of them lie beyond nanoseconds: a cast would fail on one row, so there the comparison is NULL.
-    back = exp.TryCast(this=coarse.copy(), to=_DATA_TYPES["TIMESTAMP_NS"].copy())
+    back = exp.TryCast(this=coarse.copy(), to=exp.DataType(this=exp.DataType.Type.TIMESTAMP_NS))
     alike = exp.If(this=exp.EQ(this=coarse, expression=other), true=operator(this=left.sql.copy(), expression=back))
     sql = exp.Case(ifs=[alike], default=operator(this=coarse.copy(), expression=other.copy()))
     return Value(exp.Paren(this=sql), "boolean")
@@ -736,7 +633,7 @@ def one_of(sql: exp.Expression, values: list[Value]) -> Value:
     kind, sizes = known[0].kind, [v.size for v in known if v.size is not None]
     if {v.kind for v in known} == {"integer", "decimal"}:
         kind = "decimal"
-    size = decimals.common(sizes) if len(sizes) == len(known) and kind in ("integer", "decimal") else None
+    size = common_size(sizes) if len(sizes) == len(known) and kind in ("integer", "decimal") else None
     if kind == "decimal" and size is None and len(sizes) == len(known):
         kind, sql = "float", cast(sql, "DOUBLE")
     padded, listed = any(v.padded for v in values), any(v.listed for v in values)
@@ -760,7 +657,7 @@ def of_decimal(function: type[exp.Expression], value: Value) -> Value | None:
             return None if made is None else replace(made, sql=exp.Abs(this=made.sql), constant=None)
         made_ = exp.Abs(this=value.sql)
         # Spark rounds to 34 digits on the way and fails where the result does not fit: it is told the type, and goes another way.
-        named = made_ if value.size is None else exp.Cast(this=made_, to=exp.DataType.build(decimals.named(value.size)))
+        named = made_ if value.size is None else exp.Cast(this=made_, to=exp.DataType.build(type_of_size(value.size)))
         return replace(value, sql=named, constant=None)
     if value.kind == "integer" or (value.size is not None and not value.size[1]):
         return value
@@ -799,14 +696,14 @@ def without_common_size(values: list[Value]) -> bool:
     """Whether exact numbers are met of which no decimal can hold all digits."""
     others = [v for v in values if v.kind != "null" and v.constant is None]
     sizes = [v.size for v in others if v.size is not None]
-    return bool(sizes) and len(sizes) == len(others) and all(exact(v) for v in others) and decimals.common(sizes) is None
+    return bool(sizes) and len(sizes) == len(others) and all(exact(v) for v in others) and common_size(sizes) is None
 
 
 def exact(value: Value) -> bool:
     """Whether a value is a whole number or a decimal, or a constant that can be written as one."""
     if value.constant is not None:
         return value.kind in ("integer", "float") and value.size is not None
-    return value.kind in ("integer", "decimal") and (value.size is None or value.size[0] <= decimals.DIGITS)
+    return value.kind in ("integer", "decimal") and (value.size is None or value.size[0] <= DIGITS)
 
 
 def written_out(value: Value) -> Value:
@@ -814,7 +711,7 @@ def written_out(value: Value) -> Value:
     if value.constant is None or value.size is None:
         return value
     kind = "integer" if value.size[1] == 0 and value.kind == "integer" else "decimal"
-    return replace(value, sql=decimals.literal(value.constant, value.size), kind=kind)
+    return replace(value, sql=exact_literal(value.constant, value.size), kind=kind)
 
 
 def exactly(values: list[Value], plain: bool) -> list[Value] | None:
@@ -828,13 +725,13 @@ def exactly(values: list[Value], plain: bool) -> list[Value] | None:
         return None
     sizes = [v.size for v in others if v.size is not None]
     free = len(sizes) < len(others)
-    size = decimals.common(sizes) if sizes else None
+    size = common_size(sizes) if sizes else None
     if sizes and size is None and not free:
         return None
     found: list[Value] = []
     for v in values:
         if v.constant is not None and plain:
-            near = decimals.beside(v.constant, None if free else size)
+            near = beside_size(v.constant, None if free else size)
             if near is None:
                 return None
             v = replace(v, constant=near[0], size=near[1])
@@ -842,7 +739,7 @@ def exactly(values: list[Value], plain: bool) -> list[Value] | None:
             return None
         found.append(written_out(v))
     present = [v.size for v in found if v.kind != "null" and v.size is not None]
-    whole = free or not present or decimals.common(present) is not None
+    whole = free or not present or common_size(present) is not None
     return found if whole else None
 
 
@@ -897,184 +794,3 @@ def whole_constant(node: exp.Expression | None, default: int, low: int, high: in
     if not isinstance(node, exp.Literal) or node.is_string or not node.this.isdigit() or not low <= int(node.this[:9]) <= high:
         raise Refused(f"{what} must be a whole constant from {low} to {high}")
     return int(node.this)
-
-
-_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
-_OTHER_NAMES = {"ISOWEEK": "WEEK", "WEEKOFYEAR": "WEEK", "DAYOFMONTH": "DAY", "DAYOFYEAR": "DOY", "MM": "MONTH", "MON": "MONTH"}
-_WEEKDAYS = ("ISODOW", "DAYOFWEEKISO", "DAYOFWEEK_ISO", "DOW_ISO")
-#: Dates are moved by at most so many; PostgreSQL fails where a calendar goes back more than 4713 years before its first.
-_STEPS = {"DAY": 100_000, "WEEK": 10_000, "MONTH": 12_000, "YEAR": 1_000}
-
-Read = Callable[[exp.Expression], Value]
-
-
-def dated_value(node: exp.Expression, read: Read) -> Value | None:
-    """The value of a function of dates; None where a node is none. `read` gives the values of its parts."""
-    read = _coarsely(read)
-    match node:
-        case exp.TsOrDsToDate() | exp.Date():
-            return as_date(read(node.this), "date")
-        case exp.TimeStrToTime():
-            value = read(node.this)
-            return value if value.kind in ("date", "timestamp") else as_date(value, "timestamp")
-        case exp.AtTimeZone():
-            return _at_zone(node, read)
-        case exp.DateDiff() | exp.TsOrDsDiff():
-            return _difference(node, read)
-        case exp.DateAdd() | exp.DateSub() | exp.TsOrDsAdd() | exp.TimestampAdd() | exp.TimestampSub():
-            step = node.expression
-            count, unit = (step.this, step.args.get("unit")) if isinstance(step, exp.Interval) else (step, node.args.get("unit"))
-            return moved_by(read, node.this, count, unit, -1 if isinstance(node, (exp.DateSub, exp.TimestampSub)) else 1)
-        case exp.Extract():
-            name = node.this.name.upper()
-            if name in (*_WEEKDAYS, "DOW", "DAYOFWEEK"):
-                return _weekday(read, node, node.expression, iso=name in _WEEKDAYS)
-            _iso(node)
-            return _part(read, name, node.expression)
-        case exp.Year() | exp.Quarter() | exp.Month() | exp.Day() | exp.Hour() | exp.Minute() | exp.DayOfMonth() | exp.DayOfYear():
-            return _part(read, node.key.upper(), node.this)
-        case exp.Week() | exp.WeekOfYear():
-            _iso(node)
-            return _part(read, "WEEK", node.this)
-        case exp.DayOfWeek() | exp.DayOfWeekIso():
-            return _weekday(read, node, node.this, iso=isinstance(node, exp.DayOfWeekIso))
-        case exp.DateTrunc() | exp.TimestampTrunc():
-            return _truncated(node, read)
-    return None
-
-
-def _coarsely(read: Read) -> Read:
-    """Functions of dates take nanoseconds as the engine's own do: in microseconds."""
-    return lambda node: in_microseconds(read(node))
-
-
-def moved_by(read: Read, date: exp.Expression, count: exp.Expression | None, unit: exp.Expression | None, sign: int) -> Value:
-    """A date some days, weeks, months or years later."""
-    name = unit.name.upper().removesuffix("S") if unit is not None else ""
-    while isinstance(count, (exp.Neg, exp.Paren)):
-        count, sign = count.this, -sign if isinstance(count, exp.Neg) else sign
-    text = count.this if isinstance(count, exp.Literal) else ""
-    value = in_microseconds(read(date))
-    if value.kind == "text":
-        value = as_date(value, "date")
-    if value.kind not in ("date", "timestamp") or not text.isdigit() or int(text[:9]) > _STEPS.get(name, -1):
-        raise Refused(
-            f"a date is moved by a constant number of {', '.join(_STEPS)}, at most 1000 years of them: day + INTERVAL 30 DAY; "
-            "where both are columns, compare DATE_DIFF('day', a, b) with a number"
-        )
-    return moved(value, sign * int(text), name)
-
-
-def _at_zone(node: exp.Expression, read: Read) -> Value:
-    value, zone = read(node.this), node.args["zone"]
-    if value.kind != "instant":
-        raise Refused(f"AT TIME ZONE is for timestamps that have a time zone, and {value.name or 'the operand'} has none; leave it out")
-    if not isinstance(zone, exp.Literal) or not _is_zone(zone.this):
-        raise TableError("the time zone must be the constant name of one, such as 'UTC' or 'Europe/Oslo'")
-    return at_zone(value, zone.this)
-
-
-def _difference(node: exp.Expression, read: Read) -> Value:
-    unit = node.args.get("unit")
-    values = [read(part) for part in (node.expression, node.this)]
-    values = [as_date(v, "date") if v.kind == "text" and v.constant is not None else v for v in values]
-    if any(v.kind == "instant" for v in values):
-        raise Refused(in_zone(next(v for v in values if v.kind == "instant")))
-    # Of two timestamps some dialects count midnights and others whole days, so their dates are asked for, unless one is a date.
-    kinds = {v.kind for v in values}
-    if (unit is not None and unit.name.upper() not in ("DAY", "DAYS")) or not kinds <= {"date", "timestamp"} or kinds == {"timestamp"}:
-        raise Refused(
-            "DATE_DIFF counts days between two dates: DATE_DIFF('day', CAST(a AS DATE), CAST(b AS DATE)); for months and years take "
-            "EXTRACT(YEAR FROM b) - EXTRACT(YEAR FROM a)"
-        )
-    return days_between(values[0], values[1])
-
-
-def _weekday(read: Read, node: exp.Expression, inner: exp.Expression, *, iso: bool) -> Value:
-    value, sunday = read(inner), node.meta.get(SUNDAY)
-    if value.kind not in ("date", "timestamp"):
-        raise Refused(f"EXTRACT(ISODOW FROM ...) takes a date or timestamp; CAST({value.name or '...'} AS DATE) makes one")
-    if not iso and sunday is None:
-        raise Refused("the first day of a week differs between dialects; EXTRACT(ISODOW FROM day) is 1 for Monday to 7 for Sunday")
-    return weekday(value, None if iso else sunday)
-
-
-def _part(read: Read, name: str, inner: exp.Expression) -> Value:
-    value, name = read(inner), _OTHER_NAMES.get(name, name)
-    if value.kind == "instant":
-        raise Refused(in_zone(value))
-    if name not in PARTS or value.kind not in ("date", "timestamp") or (name in ("HOUR", "MINUTE") and value.kind == "date"):
-        raise Refused(f"EXTRACT takes {', '.join(PARTS)}, ISODOW of a date or timestamp; CAST({value.name or '...'} AS DATE) makes one")
-    found = cast(exp.Extract(this=exp.Var(this=name), expression=dated(value)), "BIGINT")
-    return Value(found, "integer", 10_000.0, 1.0)
-
-
-def _truncated(node: exp.Expression, read: Read) -> Value:
-    unit, value = node.args["unit"].name.upper(), read(node.this)
-    unit = _OTHER_NAMES.get(unit, unit)
-    if value.kind == "instant":
-        raise Refused(in_zone(value))
-    if isinstance(node.args["unit"], exp.WeekStart):
-        if unit != "MONDAY":
-            raise Refused("WEEK begins on another day than Monday here; ask for ISOWEEK, or WEEK(MONDAY)")
-        unit = "WEEK"
-    elif unit == "WEEK" and node.args["unit"].name.upper() == "WEEK":
-        _iso(node)
-    if unit not in _UNITS or value.kind not in ("date", "timestamp") or node.args.get("zone") is not None:
-        raise Refused(f"DATE_TRUNC takes {', '.join(_UNITS)} and a date or timestamp; CAST({value.name or '...'} AS DATE) makes one")
-    stamp = cast(dated(value), "TIMESTAMP")
-    sql = exp.TimestampTrunc(this=stamp, unit=exp.Var(this=unit))
-    return Value(cast(sql, "DATE") if value.kind == "date" else sql, value.kind, (value.most if value.most <= FARTHEST_YEARS else 0.0) + 1)
-
-
-def _iso(node: exp.Expression) -> None:
-    """Refuse weeks that do not begin on Monday."""
-    dialect = node.meta.get(OTHER_WEEK)
-    if dialect is not None and "WEEK" in (node.key.upper()[:4], node.name.upper(), getattr(node.args.get("unit"), "name", "").upper()):
-        raise Refused(f"WEEK is not the ISO week in {dialect}; ask for ISOWEEK, which begins on Monday, or group by the day")
-
-
-def _is_zone(name: str) -> bool:
-    import zoneinfo  # few questions name a zone
-
-    try:
-        zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        return False
-    return True
-
-
-def at_zone(value: Value, zone: str) -> Value:
-    """A moment as the clocks of a time zone show it; NULL outside the years that all engines share."""
-    ends = ("0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999999+00")
-    low, high = (cast(exp.Literal.string(end), "TIMESTAMPTZ") for end in ends)
-    check_size(value.sql)
-    return Value(exp.AtTimeZone(this=_inside(value.sql, low, high), zone=exp.Literal.string(zone)), "timestamp", 1.0)
-
-
-def days_between(first: Value, last: Value) -> Value:
-    """Whole days from one date to another."""
-    ends = {"this": cast(dated(last), "DATE"), "expression": cast(dated(first), "DATE")}
-    return Value(cast(exp.Paren(this=exp.DateDiff(**ends, unit=exp.Var(this="DAY"))), "BIGINT"), "integer", 4e6, 1.0)
-
-
-def weekday(value: Value, sunday: int | None) -> Value:
-    """1 for Monday to 7 for Sunday; or from Sunday on, which is 0 or 1. Computed of days, because engines name this part differently."""
-    # The first day of the calendar was a Monday; the last Sunday before it cannot be written.
-    start = Value(cast(exp.Literal.string("0001-01-01" if sunday is None else "0001-01-07"), "DATE"), "date")
-    days = exp.DateDiff(this=cast(dated(value), "DATE"), expression=start.sql, unit=exp.Var(this="DAY"))
-    # The first week is counted from the Sunday at its end: a week more keeps the remainder from being negative.
-    ahead = exp.Add(this=exp.Paren(this=cast(exp.Paren(this=days), "BIGINT")), expression=exp.Literal.number(7))
-    place = exp.Mod(this=exp.Paren(this=ahead), expression=exp.Literal.number(7))
-    first = 1 if sunday is None else sunday
-    return Value(exp.Paren(this=exp.Add(this=exp.Paren(this=place), expression=exp.Literal.number(first))), "integer", 7.0, 1.0)
-
-
-def moved(value: Value, count: int, unit: str) -> Value:
-    """A date or timestamp so many days, weeks, months or years later; at the end of a month, its last day."""
-    amount, unit = (7 * count, "DAY") if unit == "WEEK" else (12 * count, "MONTH") if unit == "YEAR" else (count, unit)
-    stamp = cast(dated(value), "TIMESTAMP")
-    step = exp.Interval(this=exp.Literal.string(str(abs(amount))), unit=exp.Var(this=unit))
-    sql = exp.Paren(this=(exp.Sub if amount < 0 else exp.Add)(this=stamp, expression=step))
-    farther = (value.most if value.most <= FARTHEST_YEARS else 0.0) + 1001
-    return Value(cast(sql, "DATE") if value.kind == "date" else sql, value.kind, farther)

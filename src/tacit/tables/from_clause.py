@@ -22,9 +22,8 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from tacit.tables.by_person import Grouping
-from tacit.tables.decimals import common
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.expressions import NUMBERS, Value, column, number, total
+from tacit.tables.expressions import NUMBERS, number, total
 from tacit.tables.forms import in_order, in_zone
 from tacit.tables.joins import Joins, Side, resolver
 from tacit.tables.relation import (
@@ -46,6 +45,7 @@ from tacit.tables.relation import (
     usable,
 )
 from tacit.tables.unit import Unit
+from tacit.tables.values import Value, column, common_size
 
 __all__ = ["Catalog", "Table", "refuse_clauses", "rows_of"]
 
@@ -106,7 +106,7 @@ def _both(first: Field, second: Field) -> str | None:
         return "BIGINT"
     if kinds <= {"integer", "decimal"} and not any(value.wide for value in values):
         sizes = [value.size for value in values if value.size is not None]
-        size = common(sizes)
+        size = common_size(sizes)
         return "DECIMAL" if len(sizes) < 2 else "DOUBLE" if size is None else f"DECIMAL({size[0]},{size[1]})"
     return "DOUBLE" if kinds <= set(NUMBERS) else first.type
 

@@ -36,7 +36,7 @@ from sqlglot import exp
 
 from tacit.tables.engines.types import bare
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.expressions import Value, column, total
+from tacit.tables.expressions import total
 from tacit.tables.relation import (
     Catalog,
     Field,
@@ -53,6 +53,7 @@ from tacit.tables.relation import (
     usable,
 )
 from tacit.tables.unit import Auto, Unit
+from tacit.tables.values import Value, column
 
 #: A join with this mark is refused unless it is on the person.
 ON_PERSON = "tacit_on_person"

@@ -29,10 +29,11 @@ from sqlglot import exp
 from tacit.accounting import Composed, Event, Guarantee
 from tacit.exact import exact
 from tacit.tables import statistics as measures_of
+from tacit.tables.dates import PARTS
 from tacit.tables.engines.engine import Engine
 from tacit.tables.engines.types import NANOSECONDS, bare, kind_of
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.forms import EXPONENT, PARTS, REGULAR, SHORTENED, Value, dated
+from tacit.tables.forms import EXPONENT, REGULAR, SHORTENED, dated
 from tacit.tables.keys import KeyList, Keys, both, keys_of
 from tacit.tables.question import Aggregate, Question
 from tacit.tables.ranks import ladder_for
@@ -40,6 +41,7 @@ from tacit.tables.relation import Relation
 from tacit.tables.statement import Wanted, key_name, rows_of, statement
 from tacit.tables.statistics import Interval, Share, Split, Statistic, better, interval_of, split
 from tacit.tables.unit import Reach, Unit
+from tacit.tables.values import Value
 
 Ends = tuple[Fraction | float, Fraction | float]
 _ALL: Ends = (-math.inf, math.inf)
@@ -239,7 +241,7 @@ def _hull(ends: Sequence[Ends]) -> Ends:
 
 
 if TYPE_CHECKING:
-    from tacit.tables.selection import Selection
+    from tacit.tables.selection import SelectionRule
 
 Bounds = Mapping[str, Any]
 Linear = tuple[tuple[int, float], ...]
@@ -270,7 +272,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Loss:
+class RowLoss:
     """Which measures tell how many rows there were before the caps (each person's at most `most`) and after."""
 
     seen: int
@@ -288,8 +290,8 @@ class Plan:
     recipes: tuple[Recipe, ...]
     spend: Guarantee
     event: Event
-    selection: Selection | None = None
-    loss: Loss | None = None
+    selection: SelectionRule | None = None
+    loss: RowLoss | None = None
     notes: tuple[str, ...] = field(default=())
     #: Which measure counts the rows whose value lies beyond its bounds, by the name of the aggregate.
     beyond: tuple[tuple[str, int], ...] = ()
@@ -364,7 +366,7 @@ class Prepared:
     asked: int
     told: int
     recipes: tuple[Recipe, ...]
-    loss: Loss | None
+    loss: RowLoss | None
     beyond: tuple[tuple[str, int], ...]
     numbered: bool
 
@@ -561,15 +563,15 @@ def _parts(question: Question) -> list[exp.Expression]:
     return [part for part in parts if part is not None]
 
 
-def _loss(wishes: _Wishes, unit: Unit, keys: Keys, reach: Reach) -> Loss:
+def _loss(wishes: _Wishes, unit: Unit, keys: Keys, reach: Reach) -> RowLoss:
     """One or two more sums for a small part of the budget: rows of all people before the caps, and after them."""
     most = LOSS_REACH * unit.most_rows
     rows = next((i for i, m in enumerate(wishes.measures) if m.name == "rows"), None)
     one = exp.Literal.number(1)
     seen = wishes.add(Statistic("rows before the caps", one, 0, most, over="seen"), Fraction(1))
     if rows is not None and not keys.private:
-        return Loss(seen, rows, most)
-    return Loss(seen, wishes.add(Statistic("rows after the caps", one, 0, reach.rows, over="kept"), Fraction(1)), most)
+        return RowLoss(seen, rows, most)
+    return RowLoss(seen, wishes.add(Statistic("rows after the caps", one, 0, reach.rows, over="kept"), Fraction(1)), most)
 
 
 def _beyond(

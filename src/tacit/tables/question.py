@@ -10,7 +10,8 @@ What is computed of released figures (a ratio of two sums, HAVING, ORDER BY, LIM
 >>> evaluate(parse_one("ROUND(total / n, 1)"), {"total": 10.0, "n": 4.0}), evaluate(parse_one("total / n"), {"total": 10.0, "n": 0.0})
 (2.5, None)
 
-It also knows the terms of a question: what is an aggregate, and the constants that stand in one (ranks, limits, bounds, casts).
+It also knows the terms of a question: what is an aggregate, the constants that stand in one (ranks, limits, bounds, casts), and what the
+terms of GROUP BY mean.
 
 >>> rank(parse_one("0.25")), whole("LIMIT", parse_one("10"))
 (Fraction(1, 4), 10)
@@ -20,13 +21,14 @@ It also knows the terms of a question: what is an aggregate, and the constants t
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import exp
 
@@ -34,7 +36,7 @@ from tacit.tables.dialects import TRUNCATING, Asked
 from tacit.tables.errors import Refused, TableError
 
 if TYPE_CHECKING:
-    from tacit.tables.relation import Relation
+    from tacit.tables.relation import Relation, Resolve
 
 #: Aggregates a question may ask for.
 KINDS = (
@@ -338,3 +340,94 @@ def contribution_bounds(node: exp.Expression) -> tuple[exp.Expression, tuple[Fra
     if len(inner) > 1:
         made.set("expression", inner[1].copy())
     return made, (ends[0], ends[1]), mark.name.lower() == "contribution_bounds_per_group_"
+
+
+# --- GROUP BY ---
+
+
+def grouped_by(group: exp.Expression, projections: Sequence[exp.Expression], resolve: Resolve) -> list[exp.Expression]:
+    """The terms of GROUP BY; of GROUP BY ALL, whatever of the SELECT list is no aggregate and no constant.
+
+    In SELECT UPPER(name) AS name ... GROUP BY name the name means the column in most dialects and the expression in others: refused.
+    """
+    several = (exp.GroupingSets, exp.Cube, exp.Rollup)
+    extra = [name for name, value in group.args.items() if name not in ("expressions", "all") and value not in (None, False, [])]
+    if extra or any(isinstance(key, (*several, exp.Tuple)) for key in group.expressions):
+        raise Refused("GROUPING SETS, CUBE and ROLLUP are several questions in one; ask one for each set of columns")
+    if group.args.get("all"):
+        chosen = [projection.unalias() for projection in projections]
+        return [cast(exp.Expression, node) for node in chosen if any(node.find_all(exp.Column)) and not any(node.find_all(exp.AggFunc))]
+    keys = [named_key(key, projections) for key in group.expressions]
+    for written, key in zip(group.expressions, keys, strict=True):
+        if isinstance(written, exp.Column) and key is not written and _means_column(written, key, resolve):
+            raise Refused(
+                f"GROUP BY {written.name} could mean the column or the expression that the SELECT list calls so; give the expression "
+                "another name, or write its place: GROUP BY 1"
+            )
+    return keys
+
+
+#: CUBE of more columns is refused.
+MOST_CUBED = 6
+
+
+def levels_of(group: exp.Expression) -> tuple[exp.Group, list[list[exp.Expression]]]:
+    """A GROUP BY of all terms, and the terms that each sub-total of ROLLUP, CUBE or GROUPING SETS keeps.
+
+    >>> from sqlglot import parse_one
+    >>> group, levels = levels_of(parse_one("SELECT 1 FROM t GROUP BY ROLLUP (a, b)").args["group"])
+    >>> group.sql(), [[term.sql() for term in level] for level in levels]
+    ('GROUP BY a, b', [['a'], []])
+    """
+    fixed: list[exp.Expression] = []
+    several: list[exp.Expression] = []
+    for term in [*group.expressions, *(t for name in ("rollup", "cube", "grouping_sets") for t in group.args.get(name) or [])]:
+        (several if isinstance(term, (exp.Rollup, exp.Cube, exp.GroupingSets)) else fixed).append(term)
+    if len(several) != 1:
+        raise Refused("one of ROLLUP, CUBE and GROUPING SETS may stand in GROUP BY; ask one question for each further one")
+    node, inner = several[0], [_members(term) for term in several[0].expressions]
+    if not inner:
+        inner, fixed = [[term] for term in fixed], []  # MySQL's GROUP BY a, b WITH ROLLUP
+    if isinstance(node, exp.Rollup):
+        sets = [[term for part in inner[:most] for term in part] for most in range(len(inner), -1, -1)]
+    elif isinstance(node, exp.Cube):
+        if len(inner) > MOST_CUBED:
+            raise Refused(f"CUBE has two to the power of its columns sub-totals; at most {MOST_CUBED} columns are taken")
+        chosen = itertools.product((True, False), repeat=len(inner))
+        sets = [[term for part, kept in zip(inner, kept_of, strict=True) if kept for term in part] for kept_of in chosen]
+    else:
+        sets = inner
+    everything = list(dict.fromkeys([*fixed, *(term for level in sets for term in level)]))
+    levels = [[*fixed, *level] for level in sets]
+    whole = [level for level in levels if len(set(level)) == len(everything)]
+    if not whole:
+        raise Refused("GROUPING SETS must hold the set of all its columns: sub-totals are added up from the finest groups")
+    plain = exp.Group(expressions=[term.copy() for term in everything])
+    return plain, [level for level in levels if len(set(level)) < len(everything)]
+
+
+def _members(term: exp.Expression) -> list[exp.Expression]:
+    inner: Any = term.unnest() if isinstance(term, exp.Paren) else term
+    return list(inner.expressions) if isinstance(inner, exp.Tuple) else [inner]
+
+
+def _means_column(written: exp.Column, key: exp.Expression, resolve: Resolve) -> bool:
+    """Whether a name of GROUP BY is a known column too, and another value than the expression of the same name."""
+    try:
+        column = resolve(written)
+    except TableError:
+        return False
+    return column.kind != "any" and (not isinstance(key, exp.Column) or resolve(key).sql != column.sql)
+
+
+def named_key(key: exp.Expression, projections: Sequence[exp.Expression]) -> exp.Expression:
+    """What a term of GROUP BY means: an ordinal or an alias of the SELECT list, or itself."""
+    if isinstance(key, exp.Literal) and not key.is_string:
+        if not key.this.isdigit() or not 1 <= int(key.this[:9]) <= len(projections):
+            raise TableError(f"GROUP BY {key.this[:9]} must be the place of a column of the SELECT list, from 1 to {len(projections)}")
+        return cast(exp.Expression, projections[int(key.this) - 1].unalias())
+    if isinstance(key, exp.Column) and not key.table:
+        named = [p for p in projections if isinstance(p, exp.Alias) and p.alias == key.name]
+        if named and not isinstance(named[0].this, exp.AggFunc):
+            return cast(exp.Expression, named[0].this)
+    return key

@@ -4,7 +4,7 @@ A row falls into one of n cells between public bounds. What is released are nois
 which every running total can be read (`tacit.accounting.strategies.RunningTotals`), and a quantile is where
 the totals pass q n.
 
->>> ladder = Ladder(Fraction(0), Fraction(100), 4)
+>>> ladder = CellLadder(Fraction(0), Fraction(100), 4)
 >>> ladder.edges.tolist()
 [0.0, 25.0, 50.0, 75.0, 100.0]
 """
@@ -31,7 +31,7 @@ MOST = 1 << 20
 
 
 @dataclass(frozen=True)
-class Ladder:
+class CellLadder:
     """`cells` cells of equal width between public bounds; the number of cells is a power of two.
 
     `whole`: how many whole numbers there are, where each has a cell of its own; cells beyond them stay empty.
@@ -68,19 +68,19 @@ class Ladder:
         return self.totals.error(law)
 
 
-def ladder_for(lower: Fraction, upper: Fraction, groups: int, *, whole: bool) -> Ladder:
+def ladder_for(lower: Fraction, upper: Fraction, groups: int, *, whole: bool) -> CellLadder:
     """The ladder of a column: whole numbers have a cell each, where that needs no more cells. Fewer cells have less noise.
 
     >>> ladder_for(Fraction(0), Fraction(110), 4, whole=True)
-    Ladder(lower=Fraction(-1, 2), upper=Fraction(255, 2), cells=128, whole=111)
+    CellLadder(lower=Fraction(-1, 2), upper=Fraction(255, 2), cells=128, whole=111)
     >>> ladder_for(Fraction(0), Fraction(110), 4, whole=False).cells
     1024
     """
     most, count = cells_for(groups), upper - lower + 1
     if not whole or lower.denominator != 1 or upper.denominator != 1 or count > most:
-        return Ladder(lower, upper, most)
+        return CellLadder(lower, upper, most)
     cells, first = max(2, 1 << (int(count) - 1).bit_length()), lower - Fraction(1, 2)
-    return Ladder(first, first + cells, cells, int(count))
+    return CellLadder(first, first + cells, cells, int(count))
 
 
 def cells_for(groups: int, finest: int = 1024) -> int:
@@ -102,7 +102,7 @@ def _wide(totals: RunningTotals, law: str, q: float, confidence: float) -> Float
 
 
 def quantile(
-    ladder: Ladder, noisy: Floats, scale: float, law: str, q: float, confidence: float
+    ladder: CellLadder, noisy: Floats, scale: float, law: str, q: float, confidence: float
 ) -> tuple[Floats, Floats, Floats]:
     """Value, low and high of the q-quantile for each row of released numbers.
 

@@ -142,11 +142,6 @@ class ColumnReading:
     known: tuple[Any, ...] = ()
     other: Any = None
 
-    @property
-    def plain(self) -> bool:
-        """Whether it is no more than a type."""
-        return not self.formats and self.marks is None and not self.missing and self.other is None
-
     def sql(self, column: str, *, text: bool = True, stored: str | None = None) -> str:
         """The value in DuckDB's words; `text` says whether the column is stored as one, `stored` as which other type."""
         return self.rest(self.value(column, text=text, stored=stored), stored=None if text else stored)

@@ -63,9 +63,9 @@ from sqlglot import exp
 
 from tacit.tables.engines.types import COMPUTED, NANOSECONDS, bare, kind_of
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.expressions import Value, column
 from tacit.tables.statistics import Interval, interval_of
 from tacit.tables.unit import Link, Unit, links_of, parted, ways
+from tacit.tables.values import Value, column
 
 if TYPE_CHECKING:
     from tacit.tables.question import Question

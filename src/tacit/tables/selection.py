@@ -29,7 +29,7 @@ PART = Fraction(1, 4)
 
 
 @dataclass(frozen=True)
-class Selection:
+class SelectionRule:
     """A rule for keys and what it costs."""
 
     rule: KeySelection
@@ -64,7 +64,7 @@ class Counted(Holdings):
 
 def selection_for(
     noise: Callable[[Guarantee, str | None], Split], unit: Unit, spend: Guarantee, law: str | None, reach: Reach, names: str
-) -> tuple[Selection, Split]:
+) -> tuple[SelectionRule, Split]:
     """A rule and noise for the measures that together cost no more than the price."""
     if unit.person is None:
         raise Refused(code="keys-need-person", keys=names)
@@ -76,7 +76,7 @@ def selection_for(
         half = PART * epsilon / 2
         each = delta / 2 / (1 + Fraction(math.exp(float(half))) * (1 + Fraction(1, 10**9)))
         stated = ApproxDP(2 * half, delta / 2, adjacency=unit.adjacency)
-        return Selection(_best(half, each, groups), (stated,)), noise(Guarantee(epsilon=(1 - PART) * epsilon, delta=delta / 2), law)
+        return SelectionRule(_best(half, each, groups), (stated,)), noise(Guarantee(epsilon=(1 - PART) * epsilon, delta=delta / 2), law)
     pure = noise(Guarantee(epsilon=(1 - PART) * epsilon), "laplace") if law != "gaussian" else None
     whole = Guarantee(epsilon=epsilon, delta=delta / 2).noise_multiplier
     assert whole is not None
@@ -85,11 +85,11 @@ def selection_for(
     if mixed is not None and (pure is None or _error(mixed) < _error(pure)):
         sigma = Fraction(float(whole * root(1 / PART))) * (1 + Fraction(1, 2**40))
         rule: KeySelection = GaussianSelection(sigma, _threshold(sigma, float(delta / 2), groups), groups)
-        return Selection(rule, (rule.price(1),)), mixed
+        return SelectionRule(rule, (rule.price(1),)), mixed
     assert pure is not None
     # A hair less than all of delta: at exactly its own delta a bracket in floating point may find no finite epsilon.
     rule = _best(PART * epsilon, delta * (1 - Fraction(1, 2**16)), groups)
-    return Selection(rule, (rule.price(1),)), pure
+    return SelectionRule(rule, (rule.price(1),)), pure
 
 
 @lru_cache(maxsize=256)

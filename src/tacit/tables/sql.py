@@ -37,7 +37,6 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from tacit.tables import grammar
-from tacit.tables.by_person import grouped_by, levels_of, named_key
 from tacit.tables.dialects import Asked, per_group, settled, spoken, understood
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import number, total, why_not
@@ -53,6 +52,9 @@ from tacit.tables.question import (
     Question,
     aggregated,
     contribution_bounds,
+    grouped_by,
+    levels_of,
+    named_key,
     narrowed,
     rank,
     recast,

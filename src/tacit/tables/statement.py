@@ -214,7 +214,7 @@ def _different(value: exp.Expression) -> exp.Expression:
 def rows_of(question: Question) -> exp.Expression:
     """The question's rows as something to select from."""
     relation = question.relation
-    return relation.copy() if isinstance(relation, exp.Expression) else relation.expression()
+    return (relation if isinstance(relation, exp.Expression) else relation.source).copy()
 
 
 def _rows(

@@ -46,7 +46,7 @@ from tacit.exact import at_most, exact, root
 from tacit.mechanisms import Law, NoisySums
 from tacit.noise import granularity_for
 from tacit.tables.errors import TableError
-from tacit.tables.ranks import Ladder
+from tacit.tables.ranks import CellLadder
 from tacit.tables.unit import Reach
 
 #: Granules between the bounds of a column: fine enough that rounding is far below any noise, coarse enough that 2^33 rows fit into 64 bits.
@@ -83,7 +83,7 @@ class Statistic:
     subject: str = ""
     branch: str = ""
     over: Over = "rows"
-    ladder: Ladder | None = None
+    ladder: CellLadder | None = None
     #: The most granules that all rows of one unit add up to before they are rounded, where that is less than their number times `most`.
     shared: int | None = None
 
@@ -268,7 +268,7 @@ def products(
     return Statistic(f"products of {subject}", whole, -most, most, Fraction(1, 2**FINENESS), subject, "value")
 
 
-def cells(subject: str, value: exp.Expression, present: exp.Expression, interval: Interval, ladder: Ladder) -> Statistic:
+def cells(subject: str, value: exp.Expression, present: exp.Expression, interval: Interval, ladder: CellLadder) -> Statistic:
     """The number of the cell a value is in, -1 where there is none."""
     width = (ladder.upper - ladder.lower) / ladder.cells
     moved = _minus(_clamped(value, interval), ladder.lower)

@@ -25,6 +25,39 @@ def exact(mu: float, eps: float) -> mp.mpf:
         return mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
 
 
+UNIT = 2.0**-53
+
+
+def off(found: float, truth: mp.mpf) -> float:
+    return abs(float((mp.mpf(found) - truth) / truth))
+
+
+def exact_erfcx(x: float) -> mp.mpf:
+    with mp.workdps(60):
+        point = mp.mpf(x)
+        if x < 100:
+            return mp.exp(point**2) * mp.erfc(point)
+        return (1 - 1 / (2 * point**2) + 3 / (4 * point**4)) / (point * mp.sqrt(mp.pi))
+
+
+@given(st.floats(-26.5, 60))
+def test_erfcx_is_good_to_the_last_digits(x: float) -> None:
+    """Four roundings, and a unit or two of math.erfc and math.exp."""
+    assert off(float(gaussian.erfcx(np.array(x))), exact_erfcx(x)) <= 12 * UNIT
+
+
+@pytest.mark.parametrize("x", [gaussian._FAR, math.nextafter(gaussian._FAR, 0), 26.0, 1e3, 1e9, 1e100, 1e200, 0.0, -0.0, 1e-300])
+def test_erfcx_at_the_seams(x: float) -> None:
+    assert off(float(gaussian.erfcx(np.array(x))), exact_erfcx(x)) <= 12 * UNIT
+
+
+def test_a_square_in_one_word_would_not_do() -> None:
+    """The mutant: exp(x * x) erfc(x) without the rest of the square loses x^2 units in the last place."""
+    points = np.linspace(9.1, 11.9, 64).tolist()
+    plain = max(off(math.exp(x * x) * math.erfc(x), exact_erfcx(x)) for x in points)
+    assert plain > 20 * UNIT > max(off(float(gaussian.erfcx(np.array(x))), exact_erfcx(x)) for x in points)
+
+
 @pytest.mark.parametrize("x", [-3.0, 0.0, 0.7, 4.9, 5.1, 40.0, 1e4])
 def test_mills_ratio_and_its_drop_keep_their_digits(x):
     with mp.workdps(60):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.audit.experiment import generator
-from tacit.audit.mechanisms.floats import ENDLESS, ZERO, bit_attack, check_floats, codes, last_bits, lattice, numbers, porous_attack, sizes
+from tacit.audit.mechanisms.floats import ENDLESS, ZERO, bit_attack, check_floats, codes, last_bits, numbers, porous_attack, sizes, spacing
 from tacit.noise import rounded_laplace
 
 
@@ -79,8 +79,8 @@ def test_bits_lost_to_a_large_summand_are_seen() -> None:
 
 def test_few_values_and_odd_steps_are_no_floating_point() -> None:
     tenths = np.round(generator(1).laplace(0, 1, 5000), 1)
-    assert not lattice(tenths).floating and lattice([None, "x"]).seen == 0 and lattice(np.zeros(10)).step is None
-    assert str(lattice(np.arange(8.0))).endswith("multiples of 2^0")
+    assert not spacing(tenths).floating and spacing([None, "x"]).seen == 0 and spacing(np.zeros(10)).step is None
+    assert str(spacing(np.arange(8.0))).endswith("multiples of 2^0")
 
 
 def test_numbers_of_anything() -> None:

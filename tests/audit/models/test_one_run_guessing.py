@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from tacit.accounting import GDP, account
 from tacit.audit.models.one_run import (
-    Law,
+    Promised,
     approximate,
     exact_p_value,
     gaussian,
@@ -100,7 +100,7 @@ def test_the_published_formula_for_delta_is_no_bound() -> None:
 
 def test_several_lines_at_once() -> None:
     lines = tuple((e, float(account(GDP(0.8)).delta(e).upper)) for e in (0.0, 0.5, 1.2))
-    law = Law(lines, gaussian(0.8).inverse)
+    law = Promised(lines, gaussian(0.8).inverse)
     truth = worst_mechanism(2, 2, 2, lines)
     assert exact_p_value(correct=2, made=2, canaries=2, law=law) == pytest.approx(truth, abs=1e-7)
 

@@ -107,7 +107,7 @@ def porous_attack(
 
 
 @dataclass(frozen=True)
-class Lattice:
+class Spacing:
     """What the outputs on one input look like: the finest step 2^`step` seen, how many different values, and whether they are floats.
 
     `floating` says that the finest bit follows the size of the output, as in floating point, and not one lattice; and that values hardly
@@ -125,13 +125,13 @@ class Lattice:
         return f"{self.distinct} different values" + ("" if self.step is None else f", all multiples of 2^{self.step}")
 
 
-def lattice(outputs: Outputs) -> Lattice:
+def spacing(outputs: Outputs) -> Spacing:
     """Look at the support of outputs on one input.
 
-    >>> lattice(np.arange(1000) / 4).step, lattice(np.arange(1000) / 4).floating
+    >>> spacing(np.arange(1000) / 4).step, spacing(np.arange(1000) / 4).floating
     (-2, False)
     >>> from tacit.audit.experiment import generator
-    >>> lattice(generator(1).normal(size=1000)).floating
+    >>> spacing(generator(1).normal(size=1000)).floating
     True
     """
     values = numbers(outputs)
@@ -140,19 +140,19 @@ def lattice(outputs: Outputs) -> Lattice:
     bits, size = last_bits(values), sizes(values)
     real = bits != ZERO
     if not real.any():
-        return Lattice(None, distinct, len(values), False)
+        return Spacing(None, distinct, len(values), False)
     finest = {int(k): int(bits[real & (size == k)].min()) for k in np.unique(size[real]) if int((real & (size == k)).sum()) >= ENOUGH}
     moves = max(finest.values(), default=0) > min(finest.values(), default=0)
     follows = moves and len({e - k for k, e in finest.items()}) <= len(finest) / 2
-    return Lattice(int(bits[real].min()), distinct, len(values), follows and distinct > len(values) / 2)
+    return Spacing(int(bits[real].min()), distinct, len(values), follows and distinct > len(values) / 2)
 
 
 @dataclass(frozen=True)
 class FloatReport:
     """Supports on both inputs, and the bound that low bits give."""
 
-    first: Lattice
-    second: Lattice
+    first: Spacing
+    second: Spacing
     evidence: Evidence
 
     @property
@@ -178,4 +178,4 @@ def check_floats(on_first: Sampler, on_second: Sampler, n: int, **terms: Unpack[
         return call
 
     evidence = bit_attack(kept(on_first), kept(on_second), count("n", n, least=20), **terms)
-    return FloatReport(lattice(drawn[0]), lattice(drawn[1]), evidence)
+    return FloatReport(spacing(drawn[0]), spacing(drawn[1]), evidence)

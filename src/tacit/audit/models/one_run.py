@@ -104,24 +104,24 @@ def guessed(correct: int, made: int, canaries: int) -> None:
 
 
 @dataclass(frozen=True)
-class Law:
+class Promised:
     """A promise as the two methods read it: some (epsilon, delta) that it implies, and the least false positive rate for a true one."""
 
     lines: tuple[tuple[float, float], ...]
     inverse: Callable[[float], float]
 
 
-def approximate(epsilon: float, delta: float) -> Law:
+def approximate(epsilon: float, delta: float) -> Promised:
     """The promise (epsilon, delta).
 
     >>> round(approximate(1, 0).inverse(0.5), 6)
     0.18394
     """
     grown = math.exp(min(epsilon, 700.0))
-    return Law(((epsilon, delta),), lambda x: max(0.0, (x - delta) / grown, 1 - delta - grown * (1 - x)))
+    return Promised(((epsilon, delta),), lambda x: max(0.0, (x - delta) / grown, 1 - delta - grown * (1 - x)))
 
 
-def gaussian(mu: float) -> Law:
+def gaussian(mu: float) -> Promised:
     """The promise mu of Gaussian privacy; its lines crowd where the best single guess and rarer ones lie.
 
     >>> law = gaussian(1.0)
@@ -129,12 +129,12 @@ def gaussian(mu: float) -> Law:
     (0.158655, 8)
     """
     if mu <= 0:
-        return Law(((0.0, 0.0),), lambda x: x)
+        return Promised(((0.0, 0.0),), lambda x: x)
     least = float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
     far = mu * mu / 2 + 4.5 * mu
     lines = tuple((e, _gaussian_delta(mu, e)) for e in np.linspace(min(0.6 * least, far), far, LINES).tolist())
     # The standard library's quantile and error function: scalars through scipy's cost several times as much.
-    return Law(lines, lambda x: 0.5 * math.erfc((mu - NORMAL.inv_cdf(x)) / math.sqrt(2)) if 0 < x < 1 else float(x >= 1))
+    return Promised(lines, lambda x: 0.5 * math.erfc((mu - NORMAL.inv_cdf(x)) / math.sqrt(2)) if 0 < x < 1 else float(x >= 1))
 
 
 def _gaussian_delta(mu: float, epsilon: float) -> float:
@@ -173,7 +173,7 @@ def _revealed(canaries: int, delta: float, most: int) -> tuple[NDArray[np.int64]
     return shown, chance, float(bdtrc(most, canaries, delta))
 
 
-def tail_p_value(*, correct: int, made: int, canaries: int, law: Law) -> float:
+def tail_p_value(*, correct: int, made: int, canaries: int, law: Promised) -> float:
     """The same under any trade-off curve, by the recursion over tails (Mahloujifar et al. 2024, Theorem 9).
 
     >>> tail_p_value(correct=700, made=1000, canaries=1000, law=approximate(0.5, 0)) < 1e-4
@@ -193,7 +193,7 @@ def tail_p_value(*, correct: int, made: int, canaries: int, law: Law) -> float:
     return high
 
 
-def tail_refutes(*, correct: int, made: int, canaries: int, law: Law, error: float) -> bool:
+def tail_refutes(*, correct: int, made: int, canaries: int, law: Promised, error: float) -> bool:
     """Whether `tail_p_value` is at most `error`, in one pass.
 
     With R(c) and H(c) the mean shares of wrong and right guesses on the event of c or more right ones, R(c-1) >= G(H(c)), where G gives
@@ -214,7 +214,7 @@ def tail_refutes(*, correct: int, made: int, canaries: int, law: Law, error: flo
     return right + wrong > whole
 
 
-def exact_p_value(*, correct: int, made: int, canaries: int, law: Law) -> float:
+def exact_p_value(*, correct: int, made: int, canaries: int, law: Promised) -> float:
     """The largest probability of `correct` or more right guesses that any mechanism within the law's lines can have.
 
     >>> made = dict(correct=14, made=20, canaries=20)
@@ -269,7 +269,7 @@ def _choices(made: int) -> Floats:
     return np.asarray(gammaln(made + 1) - gammaln(c + 1) - gammaln(made - c + 1))
 
 
-def programme_p_value(*, correct: int, made: int, canaries: int, law: Law) -> float:
+def programme_p_value(*, correct: int, made: int, canaries: int, law: Promised) -> float:
     """The same for any number of lines, by linear programming: the value of a point of the dual that is made feasible here.
 
     >>> few = dict(correct=9, made=10, canaries=12, law=approximate(1, 0.01))
@@ -312,7 +312,7 @@ def programme_p_value(*, correct: int, made: int, canaries: int, law: Law) -> fl
     return float(min(1.0, max(0.0, prices @ limits + np.max(goal - matrix.T @ weights))))
 
 
-def _window(correct: int, made: int, law: Law) -> tuple[int, int]:
+def _window(correct: int, made: int, law: Promised) -> tuple[int, int]:
     """The counts that the programme looks at one by one."""
     epsilon, delta = law.lines[0]
     rate = float(expit(epsilon)) + delta
@@ -320,7 +320,7 @@ def _window(correct: int, made: int, law: Law) -> tuple[int, int]:
     return max(0, math.floor(min(correct, rate * made) - spread)), min(made, math.ceil(max(correct, rate * made) + spread))
 
 
-def programme_rows(correct: int, made: int, law: Law) -> int:
+def programme_rows(correct: int, made: int, law: Promised) -> int:
     """How large the programme is.
 
     >>> programme_rows(90, 100, gaussian(0.5)) < MOST_ROWS < programme_rows(900, 1000, gaussian(0.5))

@@ -35,8 +35,7 @@ from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec
 from tacit.release.kinds import Deployment, Notice, Portion, Record, marked, table_files
 from tacit.release.page import plain, template
-from tacit.tables import Desk, Source
-from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables import Desk, DuckDB, Source
 
 if TYPE_CHECKING:
     from tacit.federated import ClientQuestion, WordSearch

@@ -18,8 +18,7 @@ from tacit.accounting import Event
 from tacit.applications.health import CohortAnswer, CohortPlan, asymmetric, plan_cohort, prevalence
 from tacit.errors import ParameterError
 from tacit.release.errors import JobError
-from tacit.release.job_parts import OutputSpec
-from tacit.release.job_parts import Part as Block_
+from tacit.release.job_parts import JobPart, OutputSpec
 from tacit.release.kinds import Notice, Portion, Record, fields
 from tacit.tables import Desk, TableError
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 PRODUCT = "Counts of cohorts"
 
 
-class LossSpec(Block_):
+class LossSpec(JobPart):
     """What one patient too many and one too few cost."""
 
     over: float = Field(gt=0)

@@ -1,5 +1,5 @@
-"""What kinds share: how a block is checked against the job, what a priced output says of itself, who pays for the noise, and
-figures as tables with intervals, their files and their section of the report.
+"""What kinds share: how a block is checked against the job, what a priced output says of itself, and figures as tables with
+intervals, their files and their section of the report.
 
 A kind of a field reads its block, plans and draws. One whose result is a `FieldAnswer` has the rest from here.
 """
@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,6 @@ from sqlglot import exp
 
 from tacit.accounting import Adjacency, Event, to_json
 from tacit.errors import ParameterError
-from tacit.fairness import clipping_bias, threshold_error
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.kinds import OutputPlan, Portion, Record, marked, table_files
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 #: Groups of figures that are drawn, and lines of each: a curve has at most 2,000 bins.
 SHOWN, LINES = 8, 2_001
-#: Sizes of groups for which the report says who pays for the noise.
-SIZES = (10, 100, 1000, 10_000)
 #: Figures of a part that are told on a terminal.
 WORDED = 7
 #: The confidence where no job says one, as in examples.
@@ -285,27 +282,6 @@ def recorded_of(planned: Any, **more: object) -> Record:
         "event": json.loads(to_json(planned.event)),
         "noise": planned.noise,
     }
-
-
-def who_pays(measure: str, deviation: float, law: Literal["laplace", "gaussian"], scale: float) -> Record:
-    """What noise on a count does to groups of several sizes.
-
-    Noise is the same for every group, its effects are not: the relative error, what moving counts below 0 to 0 adds, and how often a
-    threshold that a reader may apply would misjudge a group that is a fifth above it.
-
-    >>> [round(row["relative"], 3) for row in who_pays("count", 20.0, "gaussian", 20.0)["rows"]]
-    [2.0, 0.2, 0.02, 0.002]
-    """
-    rows = [
-        {
-            "size": size,
-            "relative": plain(deviation / size),
-            "lift": plain(clipping_bias(size, scale, law)),
-            "misjudged": plain(threshold_error(size, threshold=size / 1.2, scale=scale, law=law)),
-        }
-        for size in SIZES
-    ]
-    return {"measure": measure, "rows": rows}
 
 
 def described_of(planned: Any, result: FieldAnswer | None, notes: Sequence[str]) -> Record:

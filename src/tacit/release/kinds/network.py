@@ -36,11 +36,10 @@ from tacit.exact import exact
 from tacit.ledger import DataIdentity
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
-from tacit.release.job_parts import Number, OutputSpec, Part
+from tacit.release.job_parts import JobPart, Number, OutputSpec
 from tacit.release.kinds import Deployment, Notice, Portion, Record, fields, marked, table_files
 from tacit.release.page import plain, template
-from tacit.tables import Desk, Source
-from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables import Desk, DuckDB, Source
 
 if TYPE_CHECKING:
     from tacit.release.job import Job
@@ -64,7 +63,7 @@ publication: {folder: release, formats: [csv], confidence: 0.95}
 """
 
 
-class CostSpec(Part):
+class CostSpec(JobPart):
     """What is public about the cost: the number (`public`), or a cap on what one MW can cost (`price`) and the `share` of the output's
     price that buys the cost."""
 

@@ -17,7 +17,7 @@ from pydantic import field_validator, model_validator
 
 from tacit.applications.energy import profile_question
 from tacit.exact import exact
-from tacit.release.job_parts import Number, OutputSpec, Part, Scalar
+from tacit.release.job_parts import JobPart, Number, OutputSpec, Scalar
 from tacit.release.kinds import Portion, Record, fields, table
 from tacit.tables import Desk
 
@@ -29,7 +29,7 @@ PRODUCT = "Load profiles"
 MOST = 10_000
 
 
-class Intervals(Part):
+class Intervals(JobPart):
     """Whole numbers from the first to the last."""
 
     first: int

@@ -20,8 +20,7 @@ from pydantic import Field, field_validator
 from tacit.applications.health import BEYOND, SurvivalPlan, edges_of
 from tacit.errors import ParameterError
 from tacit.release.errors import JobError
-from tacit.release.job_parts import Number, OutputSpec
-from tacit.release.job_parts import Part as Block_
+from tacit.release.job_parts import JobPart, Number, OutputSpec
 from tacit.release.kinds import Notice, Portion, Record, fields
 from tacit.release.page import DASHES, StepCurve, steps
 from tacit.tables import Brackets, Desk
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 PRODUCT = "Survival curves"
 
 
-class BinsSpec(Block_):
+class BinsSpec(JobPart):
     """Time bins of one width, from 0 up to a public time."""
 
     upto: Number

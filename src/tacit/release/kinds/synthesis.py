@@ -37,7 +37,7 @@ from tacit.errors import ParameterError
 from tacit.mechanisms import half_width
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
-from tacit.release.job_parts import Number, OutputSpec, Part
+from tacit.release.job_parts import JobPart, Number, OutputSpec
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
 from tacit.release.page import plain, template
 from tacit.release.rehearsed_cells import CellFigures
@@ -74,7 +74,7 @@ SHOWN = 6
 ANY_PRICE = Portion(Fraction(1), Guarantee(epsilon=1, delta="1e-9"), None)
 
 
-class DeterminesSpec(Part):
+class DeterminesSpec(JobPart):
     """A category that says what another column is."""
 
     source: str
@@ -82,7 +82,7 @@ class DeterminesSpec(Part):
     values: dict[str, Any]
 
 
-class RuleSpec(Part):
+class RuleSpec(JobPart):
     """One rule that every made-up row keeps: exactly one of `order`, `sum`, `impossible` and `determines`."""
 
     order: tuple[str, ...] | None = None
@@ -123,7 +123,7 @@ def _tuples(value: object) -> object:
     return {key: _tuples(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
-class DatesSpec(Part):
+class DatesSpec(JobPart):
     """How a date is cut: `periods` of a `step` (day, week, month, quarter, year) from a first day on."""
 
     start: datetime.date | str
@@ -135,7 +135,7 @@ class DatesSpec(Part):
         return DateColumn(name, Periods(self.start, self.step, self.periods).edges)
 
 
-class LevelSpec(Part):
+class LevelSpec(JobPart):
     """One of several tables that belong together, as `tacit.synthesis.Level` has it."""
 
     name: str

@@ -35,9 +35,9 @@ from tacit.mechanisms import half_width
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.faults import WORDS, placed
-from tacit.release.job_parts import Number, OutputSpec, Part, Scalar
-from tacit.release.kinds import Notice, Portion, Record, fields, marked, table_files
-from tacit.release.page import bracket, listed, plain, template
+from tacit.release.job_parts import JobPart, Number, OutputSpec, Scalar
+from tacit.release.kinds import Notice, Portion, Record, marked, table_files
+from tacit.release.page import bracket, listed, plain, template, who_pays
 from tacit.tables import Answer, Asked, Desk, Figures, Lost, Plan, Question, Recipe, Released, both_ways, explained, rows_lost
 from tacit.tables.figures import expected
 
@@ -56,7 +56,7 @@ PRODUCT = "Tables of aggregates"
 # --- its block of the job -------------------------------------------------------------------------------------------------------------
 
 
-class Postprocess(Part):
+class Postprocess(JobPart):
     """Free changes to released figures; the figures as released are published beside."""
 
     nonnegative: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Postprocess(Part):
         return tuple(value) if isinstance(value, list) else value
 
 
-class Range(Part):
+class Range(JobPart):
     """Where every released value of a figure must lie for the release to be published."""
 
     least: float | None = Field(default=None, allow_inf_nan=False)
@@ -807,8 +807,8 @@ def _who_pays(planned: TablePlan) -> Record | None:
         return None
     noise = counted[0]
     if noise.law == "gaussian":
-        return fields.who_pays(noise.measure.name, noise.deviation, "gaussian", noise.deviation)
-    return fields.who_pays(noise.measure.name, noise.deviation, "laplace", noise.spread)
+        return who_pays(noise.measure.name, noise.deviation, "gaussian", noise.deviation)
+    return who_pays(noise.measure.name, noise.deviation, "laplace", noise.spread)
 
 
 def _figures(found: Figures, whole: bool = False) -> Record:

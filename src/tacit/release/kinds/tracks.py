@@ -29,7 +29,7 @@ from sqlglot import exp
 from tacit.accounting import Event, Guarantee
 from tacit.applications.vision import Presence, presence_bits
 from tacit.release import page as pictures
-from tacit.release.job_parts import OutputSpec, Part
+from tacit.release.job_parts import JobPart, OutputSpec
 from tacit.release.kinds import Notice, Portion, Record, fields, marked, table_files
 from tacit.release.page import template
 from tacit.tables import Desk
@@ -42,7 +42,7 @@ PRODUCT = "Tables of aggregates"
 USUAL = 100
 
 
-class KeyFramesSpec(Part):
+class KeyFramesSpec(JobPart):
     """Every so many frames from 0 on, below `upto`."""
 
     upto: int = Field(ge=1)

@@ -33,10 +33,10 @@ from tacit.errors import ParameterError
 from tacit.mechanisms import Law
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
-from tacit.release.job_parts import Number, OutputSpec, Part
+from tacit.release.job_parts import JobPart, Number, OutputSpec
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
-from tacit.release.kinds.fields import PlannedCounts, Prepared, counted, private_source, who_pays
-from tacit.release.page import plain, template
+from tacit.release.kinds.fields import PlannedCounts, Prepared, counted, private_source
+from tacit.release.page import plain, template, who_pays
 from tacit.release.rehearsed_cells import CellFigures
 from tacit.tables import Brackets, Cut, Desk, Periods, TableError
 from tacit.workloads import (
@@ -77,7 +77,7 @@ BIASED = (
 KINDS_OF_RANGES = {"all": AllRanges, "prefix": Prefix}
 
 
-class MarginalsSpec(Part):
+class MarginalsSpec(JobPart):
     """Tables of every combination of some columns: of exactly `ways` of them, or of at most `up_to`."""
 
     of: tuple[str, ...] = Field(min_length=1)
@@ -96,7 +96,13 @@ class MarginalsSpec(Part):
         return self
 
 
-class RegionsSpec(Part):
+def _listed(block: object) -> object:
+    """A block whose `by` is a list of columns, as job files write it, with a tuple in its place."""
+    by = block.get("by") if isinstance(block, dict) else None
+    return {**block, "by": tuple(by)} if isinstance(block, dict) and isinstance(by, list) else block
+
+
+class RegionsSpec(JobPart):
     """Every node of a public hierarchy over a column's values: names of mappings, and of lists of values at last.
 
     `by` are columns whose cells are told apart in every node. `unprotected` are totals of nodes that are known and not protected.
@@ -110,8 +116,7 @@ class RegionsSpec(Part):
     @model_validator(mode="before")
     @classmethod
     def _lists(cls, value: object) -> object:
-        by = value.get("by") if isinstance(value, dict) else None
-        return {**value, "by": tuple(by)} if isinstance(value, dict) and isinstance(by, list) else value
+        return _listed(value)
 
     @cached_property
     def invariants(self) -> Invariants:
@@ -119,7 +124,7 @@ class RegionsSpec(Part):
         return Invariants.of(Hierarchy.of(self.hierarchy), self.unprotected)
 
 
-class SeriesSpec(Part):
+class SeriesSpec(JobPart):
     """Counts over time: a date column cut into `periods` of a `step` (day, week, month, quarter, year) from a first day on.
 
     All stretches of time are answered, or with `asked: prefix` running totals; `by` are columns whose cells are told apart.
@@ -135,8 +140,7 @@ class SeriesSpec(Part):
     @model_validator(mode="before")
     @classmethod
     def _lists(cls, value: object) -> object:
-        by = value.get("by") if isinstance(value, dict) else None
-        return {**value, "by": tuple(by)} if isinstance(value, dict) and isinstance(by, list) else value
+        return _listed(value)
 
     @property
     def cut(self) -> Periods:
@@ -144,7 +148,7 @@ class SeriesSpec(Part):
         return Periods(self.start, self.step, self.periods)
 
 
-class AxisSpec(Part):
+class AxisSpec(JobPart):
     """A column of coordinates, cut into equally wide cells between two public ends."""
 
     column: str
@@ -158,7 +162,7 @@ class AxisSpec(Part):
         return Axis(self.column, self.low, self.high, self.cells)
 
 
-class MapSpec(Part):
+class MapSpec(JobPart):
     """A map of two columns, measured so that boxes have a small error. Cells are published; all boxes too, where they are few."""
 
     x: AxisSpec

@@ -28,14 +28,20 @@ STATES: Mapping[str, tuple[str, str]] = {
 }
 
 
-def number(value: Any, error: Any = None) -> str:
-    """A figure with as many digits as its error leaves meaning: two of the error's own."""
+def _finite(value: Any) -> float | str:
+    """A finite number, or what is said in place of one."""
     try:
-        value = float(value)
+        found = float(value)
     except (TypeError, ValueError):
         return str(value)
-    if not math.isfinite(value):
-        return "not known"
+    return found if math.isfinite(found) else "not known"
+
+
+def number(value: Any, error: Any = None) -> str:
+    """A figure with as many digits as its error leaves meaning: two of the error's own."""
+    value = _finite(value)
+    if isinstance(value, str):
+        return value
     scale = abs(float(error)) if error is not None and math.isfinite(float(error)) and float(error) else abs(value)
     if not scale:
         return "0"
@@ -50,12 +56,9 @@ def significant(value: Any, digits: int = 2) -> str:
     >>> significant(978.7), significant(55), significant(0.0617), significant(1234567)
     ('980', '55', '0.062', '1,200,000')
     """
-    try:
-        value = float(value)
-    except (TypeError, ValueError):
-        return str(value)
-    if not math.isfinite(value):
-        return "not known"
+    value = _finite(value)
+    if isinstance(value, str):
+        return value
     if not value:
         return "0"
     places = digits - 1 - math.floor(math.log10(abs(value)))

@@ -23,7 +23,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.tables.engines.engine import Words, portable_key, prepared, refuse_collated, try_cast
-from tacit.tables.engines.spark_plans import Plan, explained
+from tacit.tables.engines.spark_plans import PlanReader, explained
 from tacit.tables.engines.types import COMPUTED, spark_type
 from tacit.tables.errors import EngineError, TableError
 
@@ -162,7 +162,8 @@ class Spark:
         with self._beside_lock, _quiet(), suppress(Exception):
             frame = self.session.sql(text)
             # A Connect server hands out the text of its plan alone.
-            judged = Plan(self.session._jvm).odd(frame._jdf.queryExecution().analyzed()) if hasattr(frame, "_jdf") else explained(frame)
+            own = hasattr(frame, "_jdf")
+            judged = PlanReader(self.session._jvm).odd(frame._jdf.queryExecution().analyzed()) if own else explained(frame)
         if judged is None:
             raise TableError(code="view-may-fail", table=relation.name)
         return judged

@@ -42,7 +42,7 @@ class _Unsure(Exception):
     """Which rows there are depends on something that may fail."""
 
 
-class Plan:
+class PlanReader:
     """Reads the plans of one Java."""
 
     def __init__(self, java: Any) -> None:

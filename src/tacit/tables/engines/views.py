@@ -32,9 +32,9 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-from tacit.tables import decimals
 from tacit.tables.engines.types import WIDE, bare, kind_of
 from tacit.tables.errors import TableError
+from tacit.tables.values import BITS
 
 #: Views of views of views: deeper ones are refused.
 DEEPEST = 20
@@ -330,7 +330,7 @@ def _alike(types: Sequence[str | None]) -> bool:
         or narrow
         or kinds == {"float"}
         or (kinds == {"text"} and "UUID" not in known)
-        or (known <= {"DECIMAL", *decimals.BITS})
+        or (known <= {"DECIMAL", *BITS})
     )
 
 
@@ -378,8 +378,8 @@ def _widens(source: str | None, to: exp.DataType) -> bool:
     kind, target = kind_of(source), _TARGETS.get(to.this)
     if target == "DATE":
         return source in _DATES
-    if target in decimals.BITS:
-        return kind == "boolean" or (bare(source) in decimals.BITS and decimals.BITS[bare(source)] <= decimals.BITS[target])
+    if target in BITS:
+        return kind == "boolean" or (bare(source) in BITS and BITS[bare(source)] <= BITS[target])
     if target == "DOUBLE":
         return kind == "integer" or bare(source) in ("FLOAT", "REAL", "DOUBLE")
     return to.this == _TYPE.DECIMAL and not to.expressions and kind == "integer"

@@ -13,9 +13,8 @@ import pytest
 from tacit.accounting import Guarantee
 from tacit.tables import Figures, Source, TableError, Unit
 from tacit.tables.answer import Bias
-from tacit.tables.bias import NOTHING, Lost, both_ways, of_bounds, of_count, of_mean, past_reach
 from tacit.tables.desk import Desk
-from tacit.tables.figures import integers
+from tacit.tables.figures import NOTHING, Lost, both_ways, integers, of_bounds, of_count, of_mean, past_reach
 from tacit.tables.statistics import joint_square
 
 

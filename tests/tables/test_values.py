@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 
-from tacit.tables import TableError, decimals
+from tacit.tables import TableError
 from tacit.tables.dialects import spoken
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.expressions import total
+from tacit.tables.values import BITS, beside_size, common_size, exact_literal, product_size, size_of, sum_size
 
 TYPES = {
     "a": "DECIMAL(18,3)", "b": "DECIMAL(18,0)", "c": "DECIMAL(38,10)", "d": "DECIMAL(4,4)", "e": "DECIMAL(38,0)", "f": "BIGINT",
@@ -31,11 +32,11 @@ FORMS = [
 
 def ends(kind: str) -> list[str]:
     """The extreme values of a type."""
-    size = decimals.size_of(kind)
+    size = size_of(kind)
     if kind == "DOUBLE" or size is None:
         return ["1e300", "-1e300", "0.1", "5e-324", "-2.5"]
-    if kind in decimals.BITS:
-        return [str(2 ** decimals.BITS[kind] - 1), str(-(2 ** decimals.BITS[kind])), "0", "7"]
+    if kind in BITS:
+        return [str(2 ** BITS[kind] - 1), str(-(2 ** BITS[kind])), "0", "7"]
     if kind == "UBIGINT":
         return [str(2**64 - 1), "0", str(2**63), str(2**53 + 1)]
     digits = "9" * size[0]
@@ -70,8 +71,8 @@ CONSTANTS = st.decimals(allow_nan=False, allow_infinity=False, places=6, min_val
 @given(CONSTANTS, st.integers(0, 9), st.integers(0, 6))
 def test_a_constant_beside_a_size_lies_to_its_numbers_as_the_given_one(constant: Decimal, digits: int, places: int) -> None:
     size = (digits + places + 1, places)
-    found = decimals.beside(Fraction(constant), size)
-    assert found is not None and decimals.common([found[1], size]) is not None
+    found = beside_size(Fraction(constant), size)
+    assert found is not None and common_size([found[1], size]) is not None
     step = Fraction(1, 10**places)
     most = (10 ** (size[0]) - 1) * step
     near = Fraction(constant) // step * step
@@ -86,12 +87,12 @@ def test_sums_and_products_of_the_largest_fit(p: int, s: int, q: int, t: int) ->
     with localcontext() as context:
         context.prec = 100
         a, b = (Decimal(10 ** size[0] - 1).scaleb(-size[1]) for size in (first, second))
-        for found, exact in ((decimals.summed(first, second), a + b), (decimals.multiplied(first, second), a * b)):
+        for found, exact in ((sum_size(first, second), a + b), (product_size(first, second), a * b)):
             if found is not None:
                 assert abs(exact) < Decimal(10) ** (found[0] - found[1]) and exact == round(exact, found[1])
 
 
 @pytest.mark.parametrize("text", ["12.99", "-0.05", "0.1", "123456789012345678901234567890.12345678", "-7", "0"])
 def test_a_literal_has_all_its_digits(text: str) -> None:
-    size = decimals.size_of(Fraction(text))
-    assert size is not None and Fraction(decimals.literal(Fraction(text), size).sql()) == Fraction(text)
+    size = size_of(Fraction(text))
+    assert size is not None and Fraction(exact_literal(Fraction(text), size).sql()) == Fraction(text)
