@@ -38,6 +38,7 @@ from tacit.accounting.pairs.pair import Array, Pair
 from tacit.accounting.pairs.part import Part
 
 Components = Sequence[tuple[Pair, int]]
+Complex = NDArray[np.complex128]
 
 
 class Declined(Exception):
@@ -300,13 +301,14 @@ class Line:
     flat: bool  # the copies to the left are taken as 1, with 0 <= s <= 1; otherwise as 1 - E[exp(-x-L)], with s >= 1
 
     @cached_property
-    def _fixed(self) -> tuple[NDArray[np.complex128], Array, NDArray[np.complex128], NDArray[np.complex128], Array, Array, Array]:
+    def _fixed(self) -> tuple[Complex, Array, Complex, Complex, Array, Array, Array]:
         """What every epsilon needs of the nodes: i t and |t|, z + 1, the kernel, the rule's weights, and |Im| and |Re| of the exponent."""
         after = self.z + 1.0
-        weights = np.full(len(self.z), self.step / math.pi)
+        weights: Array = np.full(len(self.z), self.step / math.pi)
         weights[0] *= 0.5
         t = self.z.imag
-        return 1j * t, np.abs(t), after, 1.0 / (self.z * after), weights, 2 + np.abs(self.exponent.imag), np.abs(self.exponent.real)
+        turn: Complex = np.asarray(1j * t, dtype=np.complex128)
+        return turn, np.abs(t), after, 1.0 / (self.z * after), weights, 2 + np.abs(self.exponent.imag), np.abs(self.exponent.real)
 
     def delta(self, epsilon: float) -> tuple[float, float, float, float]:
         """The integral, its slope in epsilon, and its errors below and above: truth in [value - below, value + above]."""

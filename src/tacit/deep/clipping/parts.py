@@ -481,7 +481,7 @@ class Sums:
         if len({param.device for param in trained.values()}) == 1:
             sizes = [param.numel() for param in trained.values()]
             self._together = torch.zeros(sum(sizes), dtype=dtype, device=next(iter(trained.values())).device)
-            pieces = torch.split(self._together, sizes)
+            pieces = self._together.split_with_sizes(sizes)
             self._views = {name: piece.view(param.shape) for (name, param), piece in zip(trained.items(), pieces, strict=True)}
         self._side_by_side = self._views.keys() & trained.keys()
 

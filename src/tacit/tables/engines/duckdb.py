@@ -273,8 +273,9 @@ class DuckDB:
             raise EngineError("DuckDB knows no such table or column; check the names")
         found = {str(row[0]): duckdb_type(str(row[1])) for row in rows}
         # A name by which files are read here stands before any of the database's, so what the database defines need not be asked for.
-        looked_up = isinstance(relation, exp.Table) and relation.name not in self._scans
-        if looked_up and relation.name.casefold() in (made := self._definitions()):
+        named = isinstance(relation, exp.Table) and relation.name not in self._scans
+        made = self._definitions() if named else {}
+        if isinstance(relation, exp.Table) and relation.name.casefold() in made:
             from tacit.tables.engines.views import may_fail
 
             found |= dict.fromkeys(may_fail(relation, lambda table: self._behind(table, made)), COMPUTED)
