@@ -167,11 +167,15 @@ def test_every_first_word_tells_what_all_its_extensions_tell() -> None:
 @pytest.mark.usefixtures("small_tables")
 @pytest.mark.parametrize("sigma", [Fraction(6), Fraction(3 * 2**30)])
 def test_floats_and_fractions_decide_alike(sigma: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same words through float64 with margins, and one by one in whole numbers."""
+    """The same words by the ends of the short ones, through float64 with margins, and one by one in whole numbers."""
     law = GaussianSumsLaw(sigma)
     with test_mode(2):
         short, more = words_of(3000), words(9000).reshape(3, 3000)
     fast, kept = law._settled_by(short, more)
+    monkeypatch.setattr(module, "SLACK", -0.01)  # mutant: too sure of both
+    assert (law._settled_by(short, more)[1] != kept).any()
+    monkeypatch.setattr(module, "SLACK", 2.0)
+    assert (law._settled_by(short, more)[1] == kept).all()
     monkeypatch.setattr(module, "MARGIN", 2.0)
     slow, also = law._settled_by(short, more)
     assert (kept == also).all() and (fast == slow).all() and 0.4 < kept.mean() < 0.95
@@ -189,6 +193,7 @@ def test_numbers_that_nothing_settles_at_once_have_the_same_law(way: str, monkey
     law = GaussianSumsLaw(Fraction(6))
     law.index[:] = OPEN
     if way == "fractions":
+        monkeypatch.setattr(module, "SLACK", 2.0)
         monkeypatch.setattr(module, "MARGIN", 2.0)
     with test_mode(3):
         assert fits(drawn(law, 0.3, 200_000 if way == "floats" else 4000), 0.3, 6.0) > SURE

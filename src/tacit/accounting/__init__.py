@@ -11,7 +11,8 @@ curve from below and above; `Guarantee` says how much privacy is meant. Upper en
 
 `events` holds the events, `pairs` the distributions that are to be told apart, `engines` what composes them,
 `theorems` the closed forms of the literature. Start-up time matters: engines are imported by the functions
-that need them, and pictures, strategies and some theorems when they are first used.
+that need them, and the accountant, pictures, strategies and some theorems when they are first used: a closed
+form prices most questions without them.
 """
 
 # Imports inside functions: engines, proofs and pictures take longer to load than pricing a question, and
@@ -19,11 +20,8 @@ that need them, and pictures, strategies and some theorems when they are first u
 
 from typing import TYPE_CHECKING
 
-from tacit.accounting.account import Cost, account
 from tacit.accounting.bound import Bound, Estimate, rounded_up
-from tacit.accounting.calibrate import calibrate
 from tacit.accounting.closed_form import as_typed, exact_pure, exact_rho, squared_mu, stated_sum
-from tacit.accounting.compare import Comparison, Inapplicable, compare, laplace_and_gaussian
 from tacit.accounting.events.interchange import from_dp_event, from_json, to_dp_event, to_json
 from tacit.accounting.events.leaves import (
     GDP,
@@ -69,8 +67,6 @@ from tacit.accounting.events.tree import (
 )
 from tacit.accounting.guarantee import APPROXIMATE, MU, PURE, RENYI, RHO, Guarantee, cost_of, order_of
 from tacit.accounting.theorems.gaussian import mu_for, sigma_for
-from tacit.accounting.theorems.methods import METHODS
-from tacit.accounting.tradeoff import GdpReport, attack_at_most, attack_rate
 from tacit.errors import (
     AccountingError,
     AdjacencyError,
@@ -83,6 +79,9 @@ from tacit.errors import (
 from tacit.lazy import lazily
 
 if TYPE_CHECKING:
+    from tacit.accounting.account import Cost, account
+    from tacit.accounting.calibrate import calibrate
+    from tacit.accounting.compare import Comparison, Inapplicable, compare, laplace_and_gaussian
     from tacit.accounting.plots import plot_cost, plot_profile, plot_tradeoff, plot_training
     from tacit.accounting.strategies import (
         Buffered,
@@ -104,9 +103,14 @@ if TYPE_CHECKING:
     )
     from tacit.accounting.theorems.conversions import zcdp_rho
     from tacit.accounting.theorems.dpsgd import pure_without_replacement
+    from tacit.accounting.theorems.methods import METHODS
     from tacit.accounting.theorems.selection import gamma_for, mean_for
+    from tacit.accounting.tradeoff import GdpReport, attack_at_most, attack_rate
 
 __getattr__, __dir__ = lazily(__name__, {
+    "account": ("Cost", "account"),
+    "calibrate": ("calibrate",),
+    "compare": ("Comparison", "Inapplicable", "compare", "laplace_and_gaussian"),
     "plots": ("plot_cost", "plot_profile", "plot_tradeoff", "plot_training"),
     "strategies": (
         "Buffered", "RunningTotals", "SquareRoot", "Stated", "Strategy", "Toeplitz", "Tree", "coefficients",
@@ -115,7 +119,9 @@ __getattr__, __dir__ = lazily(__name__, {
     ),
     "theorems.conversions": ("zcdp_rho",),
     "theorems.dpsgd": ("pure_without_replacement",),
+    "theorems.methods": ("METHODS",),
     "theorems.selection": ("gamma_for", "mean_for"),
+    "tradeoff": ("GdpReport", "attack_at_most", "attack_rate"),
 })  # fmt: skip
 
 __all__ = [  # noqa: RUF022 (grouped)

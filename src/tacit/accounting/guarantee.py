@@ -29,9 +29,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tacit.accounting.account import account
 from tacit.accounting.bound import Bound
 from tacit.accounting.closed_form import as_typed, exact_rho, one_release, squared_mu, stated_sum
 from tacit.accounting.events.leaves import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
@@ -39,6 +38,9 @@ from tacit.accounting.events.tree import Adjacency, Event
 from tacit.accounting.theorems.gaussian import mu_for, mu_from_rho, sigma_for
 from tacit.errors import AccountingError, AdjacencyError, ParameterError
 from tacit.exact import Typed, at_least, at_most, exact, from_text, root, shown, to_text
+
+if TYPE_CHECKING:
+    from tacit.accounting.account import Cost
 
 PURE = "pure"
 APPROXIMATE = "approximate"
@@ -375,14 +377,14 @@ class Guarantee:
         if self.epsilon is not None:
             return cost_of(event, adjacency, delta)
         if self.rho is not None:
-            return account(event, adjacency).rho()
+            return _accounted(event, adjacency).rho()
         if self.currency == MU:
             square = squared_mu(event, adjacency)
             # a pure step is priced by a bound, so nothing is known from below where there is one
             known = square and exact_rho(event, adjacency) is not None
             least = at_most(square / root(square)) if known else 0.0
             return Bound(least, at_least(root(square)), "closed form")
-        found = account(event, adjacency)
+        found = _accounted(event, adjacency)
         bounds = {name: found.rdp(at_least(order_of(name))) for name, _ in self.parts}
         # the order whose limit is nearest, or exceeded most, is the one that decides
         name = max(bounds, key=lambda name: bounds[name].upper / max(float(self.limits[name]), 1e-300))
@@ -423,7 +425,7 @@ class Guarantee:
         rho = exact_rho(event, adjacency)  # a fraction: a budget of exactly the price admits it
         if rho is not None:
             return all(rho * (1 if name == RHO else order_of(name)) <= limit for name, limit in self.parts)
-        found = account(event, adjacency)
+        found = _accounted(event, adjacency)
         for name, limit in self.parts:
             upper = (found.rho() if name == RHO else found.rdp(at_least(order_of(name)))).upper
             if not math.isfinite(upper) or Fraction(upper) > limit:
@@ -589,7 +591,14 @@ def cost_of(event: Event, adjacency: Adjacency, delta: float, *, null_record: bo
     2.254085
     """
     known = one_release(event, adjacency, delta, null_record=null_record)
-    return known if known is not None else account(event, adjacency, null_record=null_record).epsilon(delta)
+    return known if known is not None else _accounted(event, adjacency, null_record).epsilon(delta)
+
+
+def _accounted(event: Event, adjacency: Adjacency, null_record: bool = False) -> Cost:
+    """The accountant, which is loaded for what has no closed form."""
+    from tacit.accounting.account import account
+
+    return account(event, adjacency, null_record=null_record)
 
 
 @lru_cache(maxsize=512)

@@ -19,6 +19,7 @@ processes or forks share a stream, and whoever sees some of the noise cannot pre
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 from torch import Tensor
 
@@ -59,6 +60,7 @@ class Stream:
         return room[:count]
 
 
+@lru_cache(maxsize=32)  # the steps of a run have the same noise, unless the threshold moves
 def step_noise(multiplier: float, sensitivity: float, rounding: float) -> NoisySums:
     """Noise of at least `multiplier` times what one unit can do to the sums of a step, as they are computed and read.
 

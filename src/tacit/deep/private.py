@@ -402,7 +402,7 @@ class PrivateTraining:
             sums.clamp_(-most * sensitivity, most * sensitivity)
         noise = step_noise(multiplier, sensitivity, self._noise.rounding(len(sums), most / multiplier))
         noisy = self._noise.add(sums, noise, 1 / float(self.sampler.divisor))
-        for name, part, piece in zip(collected.sums, parts, torch.split(noisy, sizes), strict=True):
+        for name, part, piece in zip(collected.sums, parts, noisy.split_with_sizes(sizes), strict=True):
             parameter = self._clipper.params[name]
             parameter.grad = piece.view(part.shape).to(parameter.dtype)
         return noise.deviation() / float(self.sampler.divisor)

@@ -16,8 +16,10 @@ reads the book.
 
 # Imports inside functions: a book in a file needs no SQLAlchemy, and only a report needs pictures.
 
+from typing import TYPE_CHECKING
+
+from tacit.lazy import lazily
 from tacit.ledger.account import Account, Receipt, Releasable, Reservation, Spent
-from tacit.ledger.adaptive import AdaptiveFilter
 from tacit.ledger.book import DataIdentity, Ledger
 from tacit.ledger.booking import price
 from tacit.ledger.budget import Budget, Filter, Reading, alternatives, odometer, share_of_step, theorem
@@ -31,13 +33,24 @@ from tacit.ledger.errors import (
     PriceError,
     ReleaseFailed,
 )
-from tacit.ledger.governance import Decision, Governance, OfficerKey
 from tacit.ledger.home_process import HomeProcess
 from tacit.ledger.journal import canonical
 from tacit.ledger.paying import OPEN, Payment, Terms, made_up, paying, withheld
-from tacit.ledger.queryable import Frozen, InteractiveMeasurement, Queryable, queryable
 from tacit.ledger.spec import WINDOWS, Rules, days, vague
-from tacit.ledger.verify import Verification
+
+if TYPE_CHECKING:
+    from tacit.ledger.adaptive import AdaptiveFilter
+    from tacit.ledger.governance import Decision, Governance, OfficerKey
+    from tacit.ledger.queryable import Frozen, InteractiveMeasurement, Queryable, queryable
+    from tacit.ledger.verify import Verification
+
+#: What a single spend does not need is loaded when it is first used.
+__getattr__, __dir__ = lazily(__name__, {
+    "adaptive": ("AdaptiveFilter",),
+    "governance": ("Decision", "Governance", "OfficerKey"),
+    "queryable": ("Frozen", "InteractiveMeasurement", "Queryable", "queryable"),
+    "verify": ("Verification",),
+})  # fmt: skip
 
 # The book, its accounts and their budgets; `report` and `officer` are modules, loaded when they are first imported.
 __all__ = ["WINDOWS", "Account", "Budget", "DataIdentity", "Ledger", "Spent", "Verification", "days"]

@@ -27,7 +27,6 @@ True
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -41,13 +40,13 @@ from tacit.ledger import journal
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.governance import Governance
 from tacit.ledger.journal import head_text, rules_of
 from tacit.ledger.paying import showing
 from tacit.ledger.spec import Amount, Rules, Spec
 from tacit.ledger.store import Connection, Store
 
 if TYPE_CHECKING:
+    from tacit.ledger.governance import Governance
     from tacit.ledger.verify import Verification
 import hashlib
 import hmac
@@ -366,6 +365,8 @@ class Ledger:
     @property
     def governance(self) -> Governance:
         """Decisions of officers: closing accounts, barring analysts, amending terms."""
+        from tacit.ledger.governance import Governance
+
         return Governance(self)
 
     def analysts(self) -> list[str]:
@@ -378,6 +379,8 @@ class Ledger:
         """Who asks: as given, or the user of the system; refused where several analysts use the book and it is unclear."""
         if given:
             return given
+        import getpass
+
         try:
             user = getpass.getuser()
         except (OSError, KeyError, ImportError):

@@ -50,6 +50,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from tacit import accounting  # the accountant itself is loaded when it is first named: closed forms price most steps
 from tacit.accounting import (
     AccountingError,
     Adjacency,
@@ -59,7 +60,6 @@ from tacit.accounting import (
     Group,
     NoOp,
     Repeated,
-    account,
     as_typed,
     cost_of,
     exact_pure,
@@ -395,7 +395,9 @@ def _priced(
                 found["epsilon"], found["delta"] = _approximate(typed, adjacency, delta, null_record)
             elif name == "rho":
                 closed = _rho(typed, adjacency, null_record)
-                found[name] = _finite(account(typed, adjacency, null_record=null_record).rho().upper, name) if closed is None else closed
+                if closed is None:
+                    closed = _finite(accounting.account(typed, adjacency, null_record=null_record).rho().upper, name)
+                found[name] = closed
             elif name == "mu2":
                 found[name] = squared_mu(typed, adjacency, null_record=null_record)
             else:
@@ -416,7 +418,7 @@ def _pure_or_account(event: Event, adjacency: Adjacency, null_record: bool) -> F
     if found is not None:
         return found
     try:
-        value = account(event, adjacency, null_record=null_record).epsilon(0).upper
+        value = accounting.account(event, adjacency, null_record=null_record).epsilon(0).upper
     except AccountingError as reason:
         raise PriceError(code="price-not-pure", reason=str(reason)) from reason
     return _finite(value, "pure epsilon", Fraction(1))
@@ -468,4 +470,4 @@ def _renyi(event: Event, adjacency: Adjacency, null_record: bool, component: str
     # divergence grows with the order, so an order that is no float is priced at the next one
     near = float(order)
     near = near if Fraction(near) >= order else math.nextafter(near, math.inf)
-    return _finite(account(event, adjacency, null_record=null_record).rdp(near).upper, f"Rényi divergence of order {order}")
+    return _finite(accounting.account(event, adjacency, null_record=null_record).rdp(near).upper, f"Rényi divergence of order {order}")

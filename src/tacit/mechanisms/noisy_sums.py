@@ -22,15 +22,18 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, Literal, Protocol, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit import noise
 from tacit.accounting import Adjacency, Event, Gaussian, Laplace, NoOp, ParameterError
-from tacit.noise import Fill, Size, from_lattice
+from tacit.noise import Size, from_lattice
 from tacit.parameters import Number, positive
+
+if TYPE_CHECKING:
+    from tacit.noise import Fill
 
 Floats = NDArray[np.float64]
 Law = Literal["laplace", "gaussian"]
@@ -202,7 +205,8 @@ class NoisySums:
         if self.law != "gaussian":
             raise ParameterError("real sums get Gaussian noise; round them to a lattice for Laplace noise")
         granule = self.granularities[block]
-        return noise.add_gaussian(sums, self.scales[block], into=float(1 / granule), out=float(granule * Fraction(times)), fill=fill)
+        into, out = granule.denominator / granule.numerator, float(granule * Fraction(times))
+        return noise.add_gaussian(sums, self.scales[block], into=into, out=out, fill=fill)
 
 
 def added(sums: NDArray[Any], drawn: NDArray[Any]) -> NDArray[Any]:

@@ -20,14 +20,27 @@ build samplers of their own use `words`, `Table` and the enclosures of exp(-x).
 
 # Imports inside functions: only `test_mode` may reach a seeded generator.
 
-from tacit.noise.choice import choose, choose_weighted
+from typing import TYPE_CHECKING
+
+from tacit.lazy import lazily
 from tacit.noise.enclosed import CUTOFF, Table, bernoulli, bernoulli_exp, exp_bounds, odds_bits, rough_exp
-from tacit.noise.gaussian import discrete_gaussian, rounded_gaussian
-from tacit.noise.gaussian_sums import Fill, add_gaussian
 from tacit.noise.laplace import discrete_laplace, geometric, rounded_laplace
 from tacit.noise.lattice import from_lattice, granularity_for, round_to_lattice, steps_apart
-from tacit.noise.poisson import poisson, skellam
 from tacit.noise.source import WORD, SeedRefusedError, Seen, Size, is_private, permutation, test_mode, uniform_integers, watch, words
+
+if TYPE_CHECKING:
+    from tacit.noise.choice import choose, choose_weighted
+    from tacit.noise.gaussian import discrete_gaussian, rounded_gaussian
+    from tacit.noise.gaussian_sums import Fill, add_gaussian
+    from tacit.noise.poisson import poisson, skellam
+
+#: Laws that most questions about a table do not draw from, loaded when they are first used.
+__getattr__, __dir__ = lazily(__name__, {
+    "choice": ("choose", "choose_weighted"),
+    "gaussian": ("discrete_gaussian", "rounded_gaussian"),
+    "gaussian_sums": ("Fill", "add_gaussian"),
+    "poisson": ("poisson", "skellam"),
+})  # fmt: skip
 
 __all__ = [
     "CUTOFF", "WORD", "Fill", "SeedRefusedError", "Seen", "Size", "Table", "add_gaussian", "bernoulli", "bernoulli_exp", "choose",

@@ -44,6 +44,7 @@ OPEN = 2**SHORT - 1  # stands in the index where the first word does not tell m
 CHUNK = 1 << 16  # numbers at a time: they stay in the processor's cache through all that is done to them
 PIECE = 1 << 13  # doubtful numbers at a time
 LIMIT = 2.0**1000  # larger sums may be cut off
+SLACK = 2.0**-20  # of a probability: what the first bits of f may leave open, and far more than any rounding
 
 
 class GaussianSumsLaw(RoundedGaussianLaw):
@@ -59,6 +60,9 @@ class GaussianSumsLaw(RoundedGaussianLaw):
         # A pair is rejected with probability at most (2 m + 1) / (2 s^2), so not where the coin is at least 2^surplus (m + 1).
         self.surplus = next(bits for bits in range(SHORT + 1) if 2**bits * self.small**2 >= 2**SHORT)
         self.unit = 2.0 ** (self.bits - PLACE)  # what the last known bit of f is worth: at most 1
+        # Up to this m the bits of f that follow move t = f (2 m + f) / (2 s^2) by less than SLACK. A larger one, of probability below
+        # exp(-10^8), makes all its neighbours take the longer way.
+        self.known = SLACK * 2.0 ** (PLACE - 2) / self.rate
 
     @np.errstate(all="ignore")  # no warning may tell of a value
     def add(self, values: NDArray[Any], into: float, out: float, fill: Fill) -> None:
@@ -74,7 +78,7 @@ class GaussianSumsLaw(RoundedGaussianLaw):
             else:  # a cast by itself is faster than within a product
                 np.copyto(x, piece)
                 np.multiply(x, into, out=x)
-            if not abs(float(x.sum())) <= LIMIT:  # so it is where one is not finite; a product of vectors would take threads
+            if not abs(float(np.add.reduce(x))) <= LIMIT:  # so it is where one is not finite; a product of vectors would take threads
                 np.clip(np.nan_to_num(x, copy=False, posinf=LIMIT, neginf=-LIMIT), -LIMIT, LIMIT, out=x)
             np.ceil(x, out=x)
             fill(work.bytes, BYTES * n)
@@ -88,8 +92,10 @@ class GaussianSumsLaw(RoundedGaussianLaw):
                 np.multiply(z, out, out=z)
                 np.copyto(piece, z, casting="same_kind")
         if doubts:
-            places, x = np.concatenate([at for at, _, _ in doubts]), np.concatenate([sums for _, sums, _ in doubts])
-            short = Short.joined([own for _, _, own in doubts])
+            places, x, short = doubts[0]
+            if len(doubts) > 1:
+                places, x = np.concatenate([at for at, _, _ in doubts]), np.concatenate([sums for _, sums, _ in doubts])
+                short = Short.joined([own for _, _, own in doubts])
             for start in range(0, len(places), PIECE):
                 part = slice(start, start + PIECE)
                 values[places[part]] = (x[part] + self._settle_all(short.at(part), fill)) * out
@@ -99,7 +105,7 @@ class GaussianSumsLaw(RoundedGaussianLaw):
         short = work.short(n)
         whole, coin, index, open_ = work.whole[:n], work.coin[:n], work.index[:n], work.open[:n]
         np.copyto(index, short.first)
-        np.take(self.index, index, out=whole, mode="clip")
+        np.take(self.index, index, out=whole, mode="wrap")  # no index is out of range, and this mode is the fastest
         np.right_shift(short.coin, self.surplus, out=coin)
         np.less_equal(coin, whole, out=open_)
         # Z lies between y and y + 1 units, y = m 2^31 + (bits of f), or y = -m 2^31 - 1 - (bits of f): the signed word has both.
@@ -113,7 +119,7 @@ class GaussianSumsLaw(RoundedGaussianLaw):
         np.copyto(low, short.place)
         np.add(z, low, out=z)
         self._rounded(z)
-        at = np.flatnonzero(open_)
+        (at,) = open_.nonzero()
         return at, short.at(at)
 
     def _rounded(self, units: Floats) -> None:
@@ -124,29 +130,56 @@ class GaussianSumsLaw(RoundedGaussianLaw):
 
     def _settle_all(self, short: Short, fill: Fill) -> Floats:
         """floor(Z), given the short words of each, with more of them; rejected pairs are drawn anew."""
-        found = np.empty(len(short.first))
-        left = np.arange(len(found))
+        found, kept = self._settled_by(short, _words(3 * len(short.first), fill).reshape(3, -1))
+        (left,) = (~kept).nonzero()
         while len(left):
-            found[left], kept = self._settled_by(short, _words(3 * len(left), fill).reshape(3, len(left)))
-            left = left[~kept]
             short = Short.of(_words(len(left), fill).view(np.uint8), len(left))
+            found[left], kept = self._settled_by(short, _words(3 * len(left), fill).reshape(3, -1))
+            left = left[~kept]
         return found
 
     def _settled_by(self, short: Short, more: Words) -> tuple[Floats, NDArray[np.bool_]]:
-        """floor(Z) as these words tell it, and whether the pair is accepted."""
-        whole = self.half._beyond(self.half.values[self.half.table.lookup(_extended(short.first, more[0]))])[0].astype(np.float64)
-        negative = short.place < 0
-        leading = np.where(negative, ~short.place, short.place)
-        rest, uniform = more[1], _extended(~short.coin, more[2])
+        """floor(Z) as these words tell it, and whether the pair is accepted.
+
+        It is rejected with probability r = 1 - exp(-t), t = f (2 m + f) / (2 s^2), and t - t^2 / 2 <= r <= t. The first bits of f
+        tell t to within `SLACK` and the short word tells the coin to 2^-16, which settles nearly every pair.
+        """
+        cells = np.take(self.index, short.first, mode="wrap")
+        whole = cells.astype(np.float64)
+        (open_,) = (cells == OPEN).nonzero()
+        far = False
+        if len(open_):
+            cell = self.half.table.lookup(_extended(short.first[open_], more[0, open_]))
+            whole[open_] = known = self.half._beyond(self.half.values[cell])[0].astype(np.float64)
+            far = bool(known.max() > self.known)
+        sign = short.place >> 31
+        leading = short.place ^ sign
+        part = leading * 2.0**-PLACE
+        most = (2 * whole + part) * part
+        most *= self.rate
+        coin = short.coin * 2.0**-SHORT
+        kept: NDArray[np.bool_] = coin >= most + SLACK
+        lost = most - 0.5 * most * most >= coin + (2.0**-SHORT + SLACK)
+        (doubtful,) = (kept == lost).nonzero() if not far else (np.arange(len(kept)),)
+        if len(doubtful):
+            kept[doubtful] = self._accepted(whole[doubtful], leading[doubtful], short.coin[doubtful], more[1:, doubtful])
+        # As in `_settled`: -1 - (m 2^31 + bits of f) where the sign is negative.
+        found = whole * 2.0**PLACE
+        found += leading
+        found *= sign | 1
+        found += sign
+        self._rounded(found)
+        return found, kept
+
+    def _accepted(self, whole: Floats, leading: NDArray[np.int32], coin: NDArray[np.uint16], more: Words) -> NDArray[np.bool_]:
+        """Whether each pair is accepted, by all bits of these words, and by more where those leave it open."""
+        rest, uniform = more[0], _extended(~coin, more[1])
         part = (leading + rest * 2.0**-WORD) * 2.0**-PLACE
         gap = rough_exp(part * (2 * whole + part) * self.rate) - uniform * 2.0**-WORD
-        units = whole * 2.0**PLACE + leading
-        found = np.where(negative, -1 - units, units)
-        self._rounded(found)
         kept: NDArray[np.bool_] = gap > 0
         for i in np.flatnonzero(np.abs(gap) <= MARGIN).tolist():
             kept[i] = self._settle(int(whole[i]), int(leading[i]), PLACE, int(rest[i]), int(uniform[i]))
-        return found, kept
+        return kept
 
 
 class Short(NamedTuple):

@@ -7,7 +7,6 @@ An answer is a small table: the keys, then for each aggregate its value and the 
 from __future__ import annotations
 
 import datetime
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -247,6 +246,8 @@ class Answer:
         return "\n".join([*([] if self.private else [MARK]), *lines, *self._more, *self.footer])
 
     def _repr_html_(self) -> str:
+        import html  # its tables of entities are needed by notebooks alone
+
         head, *body = self._lines()
         cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
         rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in body)

@@ -17,7 +17,6 @@ tacit.tables.errors.TableError: an expression must be one value, such as 'age + 
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -60,6 +59,8 @@ class Query:
         return f"Query({self.tree.sql(dialect=self.dialect) if self.chosen else self.source.sql(dialect=self.dialect)})"
 
     def _repr_html_(self) -> str:
+        import html  # for notebooks alone
+
         text = self.tree.sql(dialect=self.dialect, pretty=True) if self.chosen else self.source.sql(dialect=self.dialect)
         return f"<pre>{html.escape(text)}</pre>"
 

@@ -18,7 +18,6 @@ Laplace(noise_multiplier=Fraction(1, 1))
 from __future__ import annotations
 
 import datetime
-import html
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -27,8 +26,8 @@ from typing import Any, TypeVar
 
 from sqlglot import exp
 
-from tacit import noise
-from tacit.accounting import Bound, Event, Guarantee, account, cost_of
+from tacit import accounting, noise  # the accountant itself is loaded when it is first named
+from tacit.accounting import Bound, Event, Guarantee, cost_of
 from tacit.exact import at_most, exact
 from tacit.tables import plan as plans
 from tacit.tables.answer import Answer, Noise
@@ -291,6 +290,8 @@ class Words(str):
         return str(self)
 
     def _repr_html_(self) -> str:
+        import html  # for notebooks alone
+
         return f"<pre>{html.escape(self)}</pre>"
 
 
@@ -315,6 +316,8 @@ class Price:
         return f"Price({self})"
 
     def _repr_html_(self) -> str:
+        import html  # for notebooks alone
+
         rows = "".join(f"<tr><td>{html.escape(name)}</td><td>± {error:.4g}</td></tr>" for name, error in self.errors.items())
         at = f" at delta {self.delta:g}" if self.delta else ""
         head = f"<tr><th>figure</th><th>error, {self.confidence:.0%}, in a group of {self.rows} rows</th></tr>"
@@ -329,7 +332,7 @@ class Price:
 def priced(plan: Plan, rows: int, confidence: float) -> Price:
     """The price of a plan."""
     delta = plan.spend.delta if plan.spend.epsilon is not None else Fraction(1, 10**6)
-    cost = account(plan.event, plan.unit.adjacency).epsilon(at_most(delta))
+    cost = accounting.account(plan.event, plan.unit.adjacency).epsilon(at_most(delta))
     return Price(plan.spend.words, plan.event, cost, float(delta), expected(plan, rows, confidence), rows, confidence)
 
 

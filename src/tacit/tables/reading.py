@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import codecs
 import datetime
-import gzip
 import os
 import re
 import tempfile
@@ -345,6 +344,8 @@ def _texts(file: str, encoding: str) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8" if encoding in _UTF8 else encoding)(
         _ERRORS.get(encoding, "replace")
     )
+    import gzip
+
     with gzip.open(file, "rb") if file.endswith(".gz") else open(file, "rb") as stream:
         first = True
         while block := stream.read(1 << 20):

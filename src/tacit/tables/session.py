@@ -26,7 +26,6 @@ stands out, the whole public range is returned, and says so.
 
 from __future__ import annotations
 
-import html
 import os
 import sys
 import warnings
@@ -338,6 +337,8 @@ class Session:
         return found if self.private else {"mark": f"{NOT_PRIVATE}: made-up rows", **found}
 
     def _repr_html_(self) -> str:
+        import html  # for notebooks alone
+
         rows = "".join(f"<tr><th>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in self._about().items())
         columns = "".join(
             f"<tr><td>{html.escape(table)}</td><td>{html.escape(', '.join(self.source.columns(table)))}</td></tr>"

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.accounting.pairs.mixture import MixturePair, gaussian, poisson_gaussian, poisson_gaussian_replaced
+from tacit.accounting.pairs import mixture
+from tacit.accounting.pairs.mixture import MixturePair, gaussian, log_mixture, poisson_gaussian, poisson_gaussian_replaced
 
 PAIRS = [
     gaussian(1.0),
@@ -109,3 +110,41 @@ def test_normalisation_of_the_other_law() -> None:
     for pair in PAIRS:
         assert pair.kappa(-1.0) == pytest.approx(0.0, abs=1e-14)
         assert pair.kappa(0.0) == pytest.approx(0.0, abs=1e-14)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_both_masses_are_whole(pair: MixturePair) -> None:
+    """E exp(0 L) is P's mass and E exp(-L) is Q's; the quadrature, which is not asked for them, says the same."""
+    assert pair.kappa(0.0) == pair.kappa(-1.0) == 0.0
+    for c in (0.0, -1.0):
+        nodes = pair.nodes(c, 0.0)
+        assert abs(nodes.log_mgf) <= nodes.log_error
+
+
+@pytest.mark.parametrize(
+    ("weights", "shifts"),
+    [
+        ((1.0,), (0.0,)), ((1.0,), (0.7,)), ((0.99, 0.01), (0.0, 1.0)), ((0.2, 0.8), (0.0, -2.5)), ((0.5, 0.5), (0.3, 2.0)),
+        ((0.3, 0.6, 0.1), (0.0, 1.0, 9.0)),
+    ],
+)
+def test_the_log_of_a_mixture_keeps_its_digits(weights: tuple[float, ...], shifts: tuple[float, ...]) -> None:
+    """Far and near, where one component decides and where all but cancel, against sums of 40 digits."""
+    u = np.concatenate([np.linspace(-60, 60, 97), [1e-9, -1e-9, 0.0]])
+    found = log_mixture(np.log(weights), np.array(shifts), u)
+    with mp.workdps(40):
+        logs = [mp.mpf(float(np.log(w))) for w in weights]
+        for value, at in zip(found.tolist(), u.tolist(), strict=True):
+            terms = [lw + mp.mpf(m) * mp.mpf(at) - mp.mpf(m) ** 2 / 2 for lw, m in zip(logs, shifts, strict=True)]
+            truth = mp.log(sum(mp.exp(term) for term in terms))
+            assert abs(value - truth) <= 1e-14 * (1e-2 + abs(truth)) + 4e-16 * max(abs(mp.mpf(m) * mp.mpf(at)) for m in shifts)
+
+
+def test_where_the_mass_lies_is_found_alike_by_floats_and_by_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    for pair in PAIRS:
+        for c in (-40.0, -3.0, 0.5, 7.0, 90.0):
+            with monkeypatch.context() as patch:
+                few = MixturePair(pair.up, pair.down).range(c)
+                patch.setattr(mixture, "_FEW", 0)
+                many = MixturePair(pair.up, pair.down).range(c)
+            assert few == pytest.approx(many, rel=1e-12)

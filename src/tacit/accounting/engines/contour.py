@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -37,6 +38,7 @@ from tacit.accounting.pairs.pair import Array, Pair
 from tacit.accounting.pairs.part import Part
 
 Components = Sequence[tuple[Pair, int]]
+Complex = NDArray[np.complex128]
 
 
 class Declined(Exception):
@@ -94,12 +96,25 @@ def tabulated(components: Components, c: Array) -> Plan | None:
     return Plan(c, level, mean, variance)
 
 
+#: Tilts around one that is nearly right, as multiples of it, and the same with a few far ones.
+_NEAR = np.geomspace(0.25, 1.6, 33)
+_AROUND = np.concatenate([_NEAR, [2.0, 3.0, 5.0]])
+
+
+@lru_cache(maxsize=64)
+def _coarse(low: float, high: float) -> Array:
+    """The tilts of a coarse plan; the same few ranges are asked for again and again."""
+    found = np.geomspace(low, high, 25)
+    found.flags.writeable = False
+    return found
+
+
 def search(components: Components, inside: Callable[[Plan], NDArray[np.bool_]]) -> Plan:
     """A fine plan around the tilt at which `inside` turns from true to false, found from a coarse one."""
     low, high = 1e-2, 1e2
     for _ in range(12):
         try:
-            coarse = plan(components, np.geomspace(low, high, 25))
+            coarse = plan(components, _coarse(low, high))
         except OverflowError:
             high = math.sqrt(low * high)
             if high < 4 * low:
@@ -114,9 +129,9 @@ def search(components: Components, inside: Callable[[Plan], NDArray[np.bool_]]) 
             k = int(np.argmin(flags))
             centre = float(coarse.c[k])
             try:
-                return plan(components, centre * np.concatenate([np.geomspace(0.25, 1.6, 33), [2.0, 3.0, 5.0]]))
+                return plan(components, centre * _AROUND)
             except OverflowError:
-                return plan(components, centre * np.geomspace(0.25, 1.6, 33))
+                return plan(components, centre * _NEAR)
     raise Declined("no saddle point in reach")
 
 
@@ -264,7 +279,7 @@ class Curve(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Line:
     """The integrand on one vertical line, ready to be evaluated at any epsilon near the one it was laid out for."""
 
@@ -285,18 +300,26 @@ class Line:
     left: tuple[Array, Array]  # tilts s, and upper bounds on K(-s)
     flat: bool  # the copies to the left are taken as 1, with 0 <= s <= 1; otherwise as 1 - E[exp(-x-L)], with s >= 1
 
+    @cached_property
+    def _fixed(self) -> tuple[Complex, Array, Complex, Complex, Array, Array, Array]:
+        """What every epsilon needs of the nodes: i t and |t|, z + 1, the kernel, the rule's weights, and |Im| and |Re| of the exponent."""
+        after = self.z + 1.0
+        weights: Array = np.full(len(self.z), self.step / math.pi)
+        weights[0] *= 0.5
+        t = self.z.imag
+        turn: Complex = np.asarray(1j * t, dtype=np.complex128)
+        return turn, np.abs(t), after, 1.0 / (self.z * after), weights, 2 + np.abs(self.exponent.imag), np.abs(self.exponent.real)
+
     def delta(self, epsilon: float) -> tuple[float, float, float, float]:
         """The integral, its slope in epsilon, and its errors below and above: truth in [value - below, value + above]."""
+        turn, t, after, kernel, weights, sideways, along = self._fixed
         scale = math.exp(min(self.level - self.c * epsilon, 700.0))
-        phase = np.exp(self.exponent - 1j * self.z.imag * epsilon)
-        weights = np.full(len(self.z), self.step / math.pi)
-        weights[0] *= 0.5
-        kernel = 1.0 / (self.z * (self.z + 1.0))
+        phase = np.exp(self.exponent - turn * epsilon)
         value = scale * float(np.dot(weights, (phase * kernel).real))
-        slope = -scale * float(np.dot(weights, (phase / (self.z + 1.0)).real))
+        slope = -scale * float(np.dot(weights, (phase / after).real))
         size = np.abs(kernel) * weights
         # rounding of the phase: Im(exponent) and t * eps are large numbers that cancel
-        rounding = 4 * _UNIT * (2 + np.abs(self.exponent.imag) + np.abs(self.z.imag * epsilon) + np.abs(self.exponent.real))
+        rounding = 4 * _UNIT * (sideways + t * abs(epsilon) + along)
         error = scale * (float(np.dot(size, self.node_error + np.abs(phase) * rounding)) + self.truncation)
         error += abs(value) * (self.level_error + 4 * _UNIT * (abs(self.level) + abs(self.c * epsilon)))
         # the copies m < 0, as far as they are known exactly
@@ -374,9 +397,10 @@ def _characteristic(loss: Array, weight: Array, t: Array) -> NDArray[np.complex1
     """log sum_j w_j exp(i t l_j), centred so that small exponents keep their relative accuracy."""
     mean = float(np.dot(weight, loss))
     half = 0.5 * t[:, None] * (loss - mean)[None, :]
-    sine, cosine = np.sin(half), np.cos(half)
-    x = -2.0 * (sine * sine) @ weight
-    y = 2.0 * (sine * cosine) @ weight
+    sine, cosine = np.sin(half), np.cos(half, out=half)
+    cosine *= sine
+    sine *= sine
+    x, y = -2.0 * (sine @ weight), 2.0 * (cosine @ weight)
     # near 1 the logarithm of the modulus needs its small parts; near 0 those would cancel
     near = x > -0.5
     log_size = np.where(near, 0.5 * np.log1p(np.where(near, 2 * x + x * x + y * y, 0.0)), np.log(np.maximum(np.hypot(1 + x, y), 1e-300)))
@@ -401,7 +425,9 @@ def lay_out(
     flat = spread > 8.0
     slopes = np.array([0.25, 1.0, 3.0, 9.0]) / spread
     # a heavy left tail admits only gentle tilts
-    slopes = np.unique(np.minimum(1.0, slopes) if flat else np.maximum(1.0, np.append(slopes, np.geomspace(1.0, slopes[0], 4))))
+    if not flat and slopes[0] > 1.0:
+        slopes = np.append(slopes, np.geomspace(1.0, slopes[0], 4))
+    slopes = np.unique(np.minimum(1.0, slopes) if flat else np.maximum(1.0, np.append(slopes, 1.0)))
     while True:
         try:
             left = inflated(plan(components, -slopes).level) + ways
@@ -411,16 +437,18 @@ def lay_out(
             if slopes[-1] <= 1.0:
                 raise Declined("the left tail is out of reach") from None
     choices = []
+    rise, lead = height - goal, left + slopes * epsilon - goal
+    rises, tilts, variances = rise.tolist(), table.c.tolist(), table.variance.tolist()
+    known = math.log1p(math.exp(min(log_p - log_delta, 690.0)) / _CANCEL)
     for i in range(saddle + 1):
         if height[i] - height[saddle] > 2.0 and i < saddle:
             continue
-        c = float(table.c[i])
-        right = (height[i + 1 :] - goal) / (table.c[i + 1 :] - c)
+        c = tilts[i]
+        right = rise[i + 1 :] / (table.c[i + 1 :] - c)
         above = min(float(right.min()) if len(right) else math.inf, max(top - epsilon, 0.0))
-        below = min(float(((left + slopes * epsilon - goal) / (slopes + c)).min()), max(epsilon - bottom, 0.0))
-        known = math.log1p(math.exp(min(log_p - log_delta, 690.0)) / _CANCEL) / c
-        reach = math.sqrt(2 * max(height[i] - goal, 1.0) / table.variance[i])
-        choices.append((c, above, max(below, known), reach))
+        below = min(float((lead / (slopes + c)).min()), max(epsilon - bottom, 0.0))
+        reach = math.sqrt(2 * max(rises[i], 1.0) / variances[i])
+        choices.append((c, above, max(below, known / c), reach))
     jumps = None
     best = min((1.02 * max(above, least) * reach, c, 1.02 * max(above, least), reach) for c, above, least, reach in choices)
     if best[0] > 2 * math.pi * most:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
@@ -23,18 +23,42 @@ from tacit.accounting.special import ndtr
 _UNIT = 4 * 2.0**-53  # four roundings for each that is counted: pairwise sums, library functions and weights each add theirs
 _CUT = 13.0  # standard deviations kept beyond the outermost centre: exp(-13^2/2) = 2e-37
 _MAX_NODES = 200_000
+_FEW = 8  # components up to which plain floats are faster than arrays
+_LINES = np.linspace(0.05, 1.0, 24)  # shares of the widest strip that are tried
+_HALVES = 0.5 ** np.arange(18.0)[:, None]  # shares of the highest bend that are tried
 
 
 def log_mixture(log_weights: Array, shifts: Array, u: Array) -> Array:
     """log sum_k w_k exp(m_k u - m_k^2/2), with small relative error where it is near zero."""
+    if len(shifts) == 1 and shifts[0] == 0 == log_weights[0]:
+        return np.zeros(len(u))
+    if len(shifts) == 2 and shifts[0] == 0:
+        return _log_two(float(log_weights[0]), float(log_weights[1]), float(shifts[1]), u)
     exponent = shifts[:, None] * u[None, :] - 0.5 * shifts[:, None] ** 2
-    top = exponent.max(axis=0)
     excess = np.einsum("k,kj->j", np.exp(log_weights), np.expm1(np.minimum(exponent, 30.0)))
     small = np.log1p(np.maximum(excess, -0.6))
-    terms = exponent + log_weights[:, None]
-    peak = terms.max(axis=0)
-    large = peak + np.log(np.exp(terms - peak).sum(axis=0))
-    return np.asarray(np.where((top < 30.0) & (excess > -0.5), small, large))
+    far = (exponent.max(axis=0) >= 30.0) | (excess <= -0.5)
+    if far.any():
+        terms = exponent[:, far] + log_weights[:, None]
+        peak = terms.max(axis=0)
+        small[far] = peak + np.log(np.exp(terms - peak).sum(axis=0))
+    return np.asarray(small)
+
+
+def _log_two(log_rest: float, log_weight: float, shift: float, u: Array) -> Array:
+    """The same for one component at 0 and one elsewhere, as under Poisson sampling: what stands at 0 has no excess."""
+    exponent = shift * u
+    exponent -= 0.5 * shift * shift
+    excess = np.minimum(exponent, 30.0)
+    np.expm1(excess, out=excess)
+    excess *= float(np.exp(log_weight))
+    far = (exponent >= 30.0) | (excess <= -0.5)
+    np.log1p(np.maximum(excess, -0.6, out=excess), out=excess)
+    if far.any():
+        term = exponent[far] + log_weight
+        peak = np.maximum(term, log_rest)
+        excess[far] = peak + np.log(np.exp(log_rest - peak) + np.exp(term - peak))
+    return excess
 
 
 @cache
@@ -54,6 +78,22 @@ def _bisect(function: Callable[[float], float], target: float, low: float, high:
     return high
 
 
+def _pull(log_weights: Array, shifts: Array, u: float) -> float:
+    """The mean distance from 0 of the component that output u came from."""
+    if len(shifts) == 1:
+        return abs(float(shifts[0]))
+    if len(shifts) > _FEW:
+        exponents = log_weights + shifts * u - 0.5 * shifts * shifts
+        size = np.exp(exponents - exponents.max())
+        return float(np.dot(size, np.abs(shifts)) / size.sum())
+    places = shifts.tolist()
+    terms = [weight + shift * u - 0.5 * shift * shift for weight, shift in zip(log_weights.tolist(), places, strict=True)]
+    top = max(terms)
+    sizes = [math.exp(term - top) for term in terms]
+    pull = sum(size * abs(shift) for size, shift in zip(sizes, places, strict=True))
+    return float(pull / sum(sizes))
+
+
 class MixturePair(Pair):
     """P = sum w_k N(+m_k, 1) against Q = sum v_k N(-n_k, 1), with all m_k, n_k >= 0 in units of the noise's standard deviation."""
 
@@ -65,9 +105,33 @@ class MixturePair(Pair):
         self.symmetric = self.up == self.down or len(self.up) == len(self.down) == 1
         # Only with components at 0 and one other place does the mixture stay away from 0 up to an angle of pi.
         self._angle = math.pi if len(self.up) <= 2 and len(self.down) == 1 and self.up[0][0] == 0 else math.pi / 2
-        self._nodes = lru_cache(maxsize=24)(self._make_nodes)
-        self._panels = lru_cache(maxsize=16)(self._make_panels)
-        self._tails = lru_cache(maxsize=8)(self._make_tails)
+        #: The range of outputs and the widest step by what they depend on: a few dozen floats.
+        self._ranges: dict[float, tuple[float, float]] = {}
+        self._strips: dict[tuple[float, float, float], float] = {}
+
+    # Many pairs are made only to be reversed or merged, so their caches are made when they are first used.
+
+    @cached_property
+    def _nodes(self) -> Callable[[float, float], Nodes]:
+        return lru_cache(maxsize=24)(self._make_nodes)
+
+    @cached_property
+    def _panels(self) -> Callable[[float, float], Nodes]:
+        return lru_cache(maxsize=16)(self._make_panels)
+
+    @cached_property
+    def _tails(self) -> Callable[[float], tuple[Array, Array]]:
+        return lru_cache(maxsize=8)(self._make_tails)
+
+    @cached_property
+    def _plain(self) -> tuple[bool, bool]:
+        """Whether P, and whether Q, is the normal law itself: its logarithm over the normal one is 0."""
+        return self.up == ((0.0, 1.0),), self.down == ((0.0, 1.0),)
+
+    @cached_property
+    def _farthest(self) -> tuple[float, float]:
+        """The largest shift of either side."""
+        return max(m for m, _ in self.up), max(n for n, _ in self.down)
 
     def __repr__(self) -> str:
         return f"MixturePair(up={self.up}, down={self.down})"
@@ -98,6 +162,10 @@ class MixturePair(Pair):
         return self.log_up(u) - self.log_down(u)
 
     def support(self) -> tuple[float, float]:
+        return self._support
+
+    @cached_property
+    def _support(self) -> tuple[float, float]:
         m, n = self._m, self._n
         low = self._lw[m.argmin()] - self._lv[n.argmin()] if m.min() == 0 and n.max() == 0 else -math.inf
         high = self._lw[m.argmin()] - self._lv[n.argmin()] if n.min() == 0 and m.max() == 0 else math.inf
@@ -106,6 +174,8 @@ class MixturePair(Pair):
     def kappa(self, c: float) -> float:
         if len(self.up) == len(self.down) == 1:
             return 0.5 * c * (c + 1) * (self.up[0][0] + self.down[0][0]) ** 2
+        if c in (0, -1):  # P's mass and Q's
+            return 0.0
         return cumulant(self._nodes, c)
 
     def nodes(self, c: float, reach: float) -> Nodes:
@@ -121,9 +191,11 @@ class MixturePair(Pair):
         u, step = self._outputs(float(c.min()), 0.0, 30.0, float(c.max()))
         a, b = log_mixture(self._lw, self._m, u), log_mixture(self._lv, -self._n, u)
         loss = a - b
-        exponent = (math.log(step) - 0.5 * math.log(2 * math.pi) - 0.5 * u * u + a)[None, :] + c[:, None] * loss[None, :]
-        peak = exponent.max(axis=1, keepdims=True)
-        weight = np.exp(exponent - peak)
+        weight = c[:, None] * loss
+        weight += math.log(step) - 0.5 * math.log(2 * math.pi) - 0.5 * u * u + a
+        peak = weight.max(axis=1, keepdims=True)
+        weight -= peak
+        np.exp(weight, out=weight)
         total = weight.sum(axis=1)
         mean = weight @ loss / total
         second = np.maximum(weight @ (loss * loss) / total - mean * mean, 1e-300)
@@ -142,29 +214,41 @@ class MixturePair(Pair):
 
     def range(self, c: float) -> tuple[float, float]:
         """Outputs beyond which the log of the tilted density falls away at slope 13 or more."""
-        centre = (c + 1) * float(self._m.max()) + c * float(self._n.max())
+        found = self._ranges.get(c)
+        if found is None:
+            if len(self._ranges) > 1000:
+                self._ranges.clear()
+            found = self._ranges[c] = self._find_range(c)
+        return found
+
+    def _find_range(self, c: float) -> tuple[float, float]:
+        far, near = self._farthest
+        centre = (c + 1) * far + c * near
         low, high = min(centre, 0.0) - _CUT, max(centre, 0.0) + _CUT
 
         def slope(u: float) -> float:
-            def mean(log_weights: Array, shifts: Array) -> float:
-                terms = log_weights + shifts * u - 0.5 * shifts * shifts
-                size = np.exp(terms - terms.max())
-                return float(np.dot(size, np.abs(shifts)) / size.sum())
-
-            return -u + (c + 1) * mean(self._lw, self._m) + c * mean(self._lv, -self._n)
+            return -u + (c + 1) * _pull(self._lw, self._m, u) + c * _pull(self._lv, -self._n, u)
 
         # Where the loss is bounded the pull of the far component fades, monotonically, and the density ends long before the centre.
-        if high > 30 and c > 0 and self._m.max() == 0 and self._n.min() == 0:
+        if high > 30 and c > 0 and far == 0 and self._n.min() == 0:
             high = _bisect(slope, -_CUT, _CUT, high)
-        if low < -30 and c < -1 and self._n.max() == 0 and self._m.min() == 0:
+        if low < -30 and c < -1 and near == 0 and self._m.min() == 0:
             low = -_bisect(lambda u: -slope(-u), -_CUT, _CUT, -low)
         return low, high
 
     def _strip(self, c: float, reach: float, digits: float) -> float:
         """The widest step whose aliasing error, relative to E exp(c L), is at most exp(-digits) for all frequencies up to reach."""
-        m, n = float(self._m.max()), float(self._n.max())
+        found = self._strips.get((c, reach, digits))
+        if found is None:
+            if len(self._strips) > 1000:
+                self._strips.clear()
+            found = self._strips[c, reach, digits] = self._find_strip(c, reach, digits)
+        return found
+
+    def _find_strip(self, c: float, reach: float, digits: float) -> float:
+        m, n = self._farthest
         widest = min(0.98 * self._angle / max(m, n, 1e-300), 12.0)
-        d = widest * np.linspace(0.05, 1.0, 24)
+        d = widest * _LINES
         growth = 0.5 * d * d + reach * (m + n) * d
         if max(c * n, -(c + 1) * m) > 150 and (m == 0 or n == 0):
             growth = growth - 0.5 * d * d + self._swell(c, d)
@@ -205,21 +289,22 @@ class MixturePair(Pair):
     def _weighed(self, c: float, u: Array, log_width: Array, truncation: float, step: float) -> Nodes:
         """Nodes at the outputs u with quadrature weights exp(log_width), whose rule is right to a relative `truncation`."""
         a, b = log_mixture(self._lw, self._m, u), log_mixture(self._lv, -self._n, u)
-        normal = -0.5 * u * u - 0.5 * math.log(2 * math.pi) + log_width
-        growth = (c + 1) * a - c * b
-        magnitude = np.abs((c + 1) * a) + np.abs(c * b)
+        half = 0.5 * u * u
+        normal = -half - 0.5 * math.log(2 * math.pi) + log_width
+        tilted, other = (c + 1) * a, c * b
+        growth = tilted - other
+        magnitude = np.abs(tilted) + np.abs(other)
         log_weight = normal + growth
         peak = float(log_weight.max())
         raw = np.exp(log_weight - peak)
         total = float(raw.sum())
         weight = raw / total
-        relative = _UNIT * (4 + 4 * magnitude + 0.5 * u * u)
+        relative = _UNIT * (4 + 4 * magnitude + half)
         if float(growth.max()) < 30.0:
-            base = np.exp(normal)
-            excess = float(np.dot(base, np.expm1(growth)))
+            base, bend = np.exp(normal), np.expm1(growth)
+            excess = float(np.dot(base, bend))
             log_mgf = math.log1p(excess)
-            bend = np.abs(np.expm1(growth))
-            log_error = float(np.dot(base, 4 * _UNIT * np.exp(growth) * magnitude + _UNIT * bend * (4 + 0.5 * u * u))) / (1 + excess)
+            log_error = float(np.dot(base, 4 * _UNIT * np.exp(growth) * magnitude + _UNIT * np.abs(bend) * (4 + half))) / (1 + excess)
         else:
             log_mgf = peak + math.log(total)
             log_error = float(np.dot(weight, relative)) + 4 * _UNIT * abs(log_mgf)
@@ -281,26 +366,30 @@ class MixturePair(Pair):
 
     def bends(self, outputs: Array, most: float = math.inf) -> tuple[Array, Array]:
         """Several bent contours u + i y(u): y and its derivative, all at most `most` high."""
-        m, n = float(self._m.max()), float(self._n.max())
+        m, n = self._farthest
         widest = min(0.9 * min(self._angle, math.pi / 2 if n > 0 else math.pi) / max(m, n), most)
         # The bend that gives the exact Gaussian decay at low frequencies solves an Ornstein-Uhlenbeck equation driven by L'.
         bend, slope = np.zeros(len(outputs)), np.zeros(len(outputs))
         x, w = _gauss(24)
         for shifts, log_weights, sign in ((self._m, self._lw, 1.0), (self._n, self._lv, -1.0)):
-            for shift, log_weight in zip(shifts, log_weights, strict=True):
+            for shift, log_weight in zip(shifts.tolist(), log_weights.tolist(), strict=True):
+                if shift == 0:
+                    continue
                 theta = 0.5 * shift * (x + 1)[:, None]
                 terms = np.exp(np.minimum(log_weight + sign * theta * outputs - 0.5 * theta * theta, 300.0)) * (0.5 * shift * w)[:, None]
                 bend += terms.sum(axis=0)
                 slope += sign * (theta * terms).sum(axis=0)
-        scale = widest * 0.5 ** np.arange(16)[:, None] / float(np.interp(0.0, outputs, bend))
+        scale = widest * _HALVES[:16] / float(np.interp(0.0, outputs, bend))
         curved = widest * np.tanh(scale * bend / widest)
-        level = np.broadcast_to(widest * 0.5 ** np.arange(18)[:, None], (18, len(outputs)))
+        level = np.broadcast_to(widest * _HALVES, (18, len(outputs)))
         dy = np.concatenate([(1 - (curved / widest) ** 2) * scale * slope, np.zeros(level.shape)])
         return np.concatenate([curved, level]), dy
 
     def polar(self, side: int, u: Array, y: Array) -> tuple[Array, Array]:
         """log of the size and the angle of P's density (side 0) or Q's (side 1), over the normal one, at u + iy; a row for each y."""
         log_weights, shifts = (self._lw, self._m) if side == 0 else (self._lv, -self._n)
+        if self._plain[side]:
+            return np.zeros(1), np.zeros(1)
         y = y[:, None] if y.ndim == 1 else y
         terms = log_weights[:, None] + shifts[:, None] * u - 0.5 * shifts[:, None] ** 2
         peak = terms.max(axis=0)
@@ -313,7 +402,7 @@ class MixturePair(Pair):
         """On those contours: log of |exp((c+it) L)| times the normal density at t = 0, and the angles that t multiplies."""
         y, dy = self.bends(outputs, most)
         log_a, arg_a = self.polar(0, outputs, y)
-        log_b, arg_b = self.polar(1, outputs, y) if float(self._n.max()) > 0 else (np.zeros(1), np.zeros(1))
+        log_b, arg_b = self.polar(1, outputs, y)
         log_weight = 0.5 * (y * y - outputs**2) + 0.5 * np.log1p(dy * dy) - 0.5 * math.log(2 * math.pi) + math.log(step)
         return log_weight + (c + 1) * log_a - c * log_b, arg_a - arg_b
 

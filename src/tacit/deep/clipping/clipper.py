@@ -424,14 +424,14 @@ class Clipper:
         """Clip the gradient of each unit and add it to the sums, with a rounding error within its share of `ROUNDING`."""
         norms = self._norms_of(members, bounds, units)
         factors = self.rule.factors(norms)
-        usable = norms.isfinite().all(0)
-        if not usable.all():
+        if not math.isfinite(float(norms.sum())):  # one look at all of them is cheaper than one at each
+            usable = norms.isfinite().all(0)
             factors[:, ~usable] = 0
             rows = units.rows(~usable)
             for _, _, part in members:
                 part.drop(rows.to(part.param.device))
         weights = units.rows(factors) * units.own
-        weights[weights < 2.0**-100] = 0  # a smaller one could lose digits in single precision
+        weights.masked_fill_(weights < 2.0**-100, 0.0)  # a smaller one could lose digits in single precision
         blocks = self._blocks(members, bounds, weights, share)
         if self._sums is None:
             self._sums = Sums(self._params, blocks.dtype if self._in_one_group(members, blocks, share) else torch.float64)
@@ -439,8 +439,10 @@ class Clipper:
             self._sums = self._sums.widened(self._params)
         by_device: dict[tuple[int, torch.device], Tensor] = {}
         for group, name, part in members:
-            own = by_device.setdefault((group, part.param.device), weights[group].to(part.param.device))
-            self._sums.add(name, part, own, blocks)
+            place = group, part.param.device
+            if place not in by_device:
+                by_device[place] = weights[group].to(part.param.device)
+            self._sums.add(name, part, by_device[place], blocks)
         self._norms.append(norms)
         self._factors.append(factors)
         self._count += units.count
@@ -460,8 +462,10 @@ class Clipper:
         error = self.rule.sensitivity(len(self.groups())) * ROUNDING * share / (later if later else 1)
         if not members:
             return Blocks(1)
-        masses = torch.stack([bound.masses for bound in bounds]) * weights[[group for group, _, _ in members]]
-        mass = float(masses.nan_to_num_(0.0, 0.0).sum(1).norm()) * (1 + 2.0**-20)  # a unit without weight is zero in every part
+        own = weights if len(weights) == 1 else weights[[group for group, _, _ in members]]
+        masses = torch.stack([bound.masses for bound in bounds]).mul_(own)
+        # a unit without weight is zero in every part
+        mass = float(torch.linalg.vector_norm(masses.nan_to_num_(0.0, 0.0).sum(1))) * (1 + 2.0**-20)
         parts = [part for _, _, part in members]
         least = sum(part.terms * math.sqrt(part.param.numel()) for part in parts) * 2.0**-64
         single = all(part.dtype == torch.float32 for part in parts)
@@ -479,7 +483,7 @@ class Clipper:
         """At least the norm of each group of parameters for each unit: (groups, units)."""
         squares = torch.zeros(len(self.groups()), units.count, dtype=torch.float64)
         for (group, _, part), bound in zip(members, bounds, strict=True):
-            squares[group] += self._part_norms(part, bound, units).square_()
+            squares[group].add_(self._part_norms(part, bound, units).square_())
         return squares.sqrt_().mul_(1 + (len(members) + 8) * 2.0**-52)
 
     def _part_norms(self, part: Part, bound: Bounds, units: Units) -> Tensor:

@@ -28,7 +28,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -50,9 +50,11 @@ from tacit.tables.engines.engine import (
     try_cast,
 )
 from tacit.tables.engines.types import COMPUTED, duckdb_type, kind_of
-from tacit.tables.engines.views import Behind, may_fail, query_of
 from tacit.tables.errors import EngineError, TableError
 from tacit.tables.reading import ColumnReading, read_as
+
+if TYPE_CHECKING:
+    from tacit.tables.engines.views import Behind
 
 #: Lists of public keys are kept as small tables of the connection, which spares planning them anew: so many, and none shorter than this.
 LISTS, SHORTEST = 64, 8
@@ -271,7 +273,12 @@ class DuckDB:
         if rows is None:
             raise EngineError("DuckDB knows no such table or column; check the names")
         found = {str(row[0]): duckdb_type(str(row[1])) for row in rows}
-        if isinstance(relation, exp.Table) and relation.name.casefold() in (made := self._definitions()):
+        # A name by which files are read here stands before any of the database's, so what the database defines need not be asked for.
+        named = isinstance(relation, exp.Table) and relation.name not in self._scans
+        made = self._definitions() if named else {}
+        if isinstance(relation, exp.Table) and relation.name.casefold() in made:
+            from tacit.tables.engines.views import may_fail
+
             found |= dict.fromkeys(may_fail(relation, lambda table: self._behind(table, made)), COMPUTED)
         texts = [name for name, kind in found.items() if kind == "VARCHAR"]
         if self._file and texts and isinstance(relation, exp.Table):
@@ -341,6 +348,8 @@ class DuckDB:
 
     def _behind(self, table: exp.Table, definitions: dict[str, str]) -> Behind:
         """What a name stands for. Generated columns are computed as they are read: an UPDATE puts in what an INSERT would refuse."""
+        from tacit.tables.engines.views import Behind, query_of
+
         types, text = self._described(table.name), definitions.get(table.name.casefold())
         if text is None:
             return Behind(types)
