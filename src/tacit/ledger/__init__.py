@@ -33,9 +33,8 @@ from tacit.ledger.errors import (
     PriceError,
     ReleaseFailed,
 )
-from tacit.ledger.home_process import HomeProcess
 from tacit.ledger.journal import canonical
-from tacit.ledger.paying import OPEN, Payment, Terms, made_up, paying, withheld
+from tacit.ledger.paying import OPEN, HomeProcess, Payment, Terms, made_up, paying, withheld
 from tacit.ledger.spec import WINDOWS, Rules, days, vague
 
 if TYPE_CHECKING:

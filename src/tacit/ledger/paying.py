@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import warnings
 from contextvars import ContextVar, Token
 from types import TracebackType
@@ -41,7 +42,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from tacit.accounting import Event
 from tacit.ledger.errors import LedgerError, ReleaseFailed
-from tacit.ledger.home_process import HomeProcess
 from tacit.ledger.journal import canonical
 from tacit.ledger.store import Opened
 from tacit.noise import Seen, test_mode, watch
@@ -231,6 +231,25 @@ class Payment:
             block.__exit__(kind, None, None)
         if self.status == OPEN:
             self.commit()
+
+
+class HomeProcess:
+    """The process in which a state that answers for one payment was opened; no copy of the state may answer.
+
+    A conversation, a stream or an in-memory budget was paid for once and remembers what it has answered. A fork (a
+    server that starts its workers, a pool of processes) copies that memory, and every copy would go on answering
+    with noise of its own: several draws for one payment. So such a state notes its process, and refuses in another.
+
+    >>> HomeProcess().insist()
+    """
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+
+    def insist(self) -> None:
+        """A refusal in a forked child; nothing was touched. It depends on the process alone."""
+        if os.getpid() != self._process:
+            raise LedgerError(code="other-process")
 
 
 class Touching:

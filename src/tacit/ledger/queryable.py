@@ -56,8 +56,7 @@ from tacit.ledger.account import Account
 from tacit.ledger.booking import price
 from tacit.ledger.budget import Budget, Filter, refusal
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.home_process import HomeProcess
-from tacit.ledger.paying import paying
+from tacit.ledger.paying import HomeProcess, paying
 from tacit.parameters import Number
 
 if TYPE_CHECKING:
