@@ -43,7 +43,8 @@ def serve(path: str | Path, *, workers: int = 1, host: str | None = None, port: 
     uvicorn.run(
         "tacit.server.start:make", factory=True, host=host or listen.host, port=listen.port if port is None else port,
         workers=workers, access_log=False, log_level="warning", server_header=False, date_header=False, proxy_headers=False,
-        http="tacit.server.wire:Prompt", timeout_worker_healthcheck=STARTING, timeout_keep_alive=30, limit_concurrency=4096, h11_max_incomplete_event_size=65536, **tls,
+        http="tacit.server.wire:Prompt", timeout_worker_healthcheck=STARTING, timeout_keep_alive=30,
+        limit_concurrency=4096, h11_max_incomplete_event_size=65536, **tls,
     )  # fmt: skip
 
 
