@@ -222,7 +222,7 @@ class _Sent:
 
 
 def _check_keys(question: Question, keys: Mapping[Any, Any]) -> None:
-    """Refuse a list for something that the question is not grouped by: it is a slip of the pen, and would be paid for without effect."""
+    """Refuse a list for something else where a key has none: it is likely meant for that key, whose values would be selected privately."""
     named = {name for given in keys for name in (given if isinstance(given, tuple) else (given,))}
     grouped = [key.name for key in question.keys]
     missing = [key.name for key in question.keys if key.listed is None and key.name not in named]
@@ -231,10 +231,6 @@ def _check_keys(question: Question, keys: Mapping[Any, Any]) -> None:
         raise TableError(
             f"keys names {unknown[0]!r}, which the question is not grouped by, and not {missing[0]!r}; leave it out, or say "
             f"keys={{{missing[0]!r}: None}} to have its values selected privately"
-        )
-    if unknown:
-        raise TableError(
-            f"keys names {unknown[0]!r}, which the question is not grouped by; it is grouped by {', '.join(grouped) or 'nothing'}"
         )
 
 
