@@ -106,6 +106,15 @@ def filled(text: str) -> str:
     return text
 
 
+def test_a_blank_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "stops.csv").write_text("idNum,personSearch,paid\n")
+    new = tmp_path / "new.yaml"
+    assert ask("init", tmp_path / "stops.csv", "--out", new).exit_code == 0
+    assert "(perhaps idNum)." in new.read_text(encoding="utf-8")
+    said = ask("validate", new).output
+    assert "new.yaml: 9 errors" in said and said.count("still has a blank") == 9 and "must be" not in said
+
+
 def test_init_writes_a_job_that_plans_once_it_is_filled_in(job: Path, tmp_path: Path) -> None:
     new = tmp_path / "new.yaml"
     result = ask("init", tmp_path / "visits.parquet", "--out", new)

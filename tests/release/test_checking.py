@@ -199,6 +199,28 @@ def test_a_check_says_what_caps_cut_and_which_would_be_better(survey: tuple[Path
     assert "MOSTLY CUT OFF" in check_in_words(found)
 
 
+def test_a_check_foretells_a_release_that_would_be_held_back(tmp_path: Path) -> None:
+    """A fifth of the rows has no region: the check said that nothing looks wrong, and the run paid and published nothing."""
+    region = [None if i % 5 == 0 else "ns"[i % 2] for i in range(1000)]
+    pq.write_table(pa.table({"region": region, "ward": ["a"] * 1000}), tmp_path / "v.parquet")
+    text = """
+version: 1
+title: T
+purpose: P
+sources: {v: {path: v.parquet}}
+unit: {row: true, adjacency: add-remove}
+budget: {epsilon: 1, delta: 1e-6}
+expected: {people: 1000, rows: 1000}
+columns: {region: {type: text, categories: [n, s], other: z}, ward: {type: text, categories: [a]}}
+outputs: [{name: by_region, sql: "SELECT region, ward, COUNT(*) AS n FROM v GROUP BY region, ward", weight: 1}]
+publication: {folder: out, formats: [csv], confidence: 0.95}
+"""
+    (hint,) = check_data(parse(text), base=tmp_path).hints
+    assert hint.startswith("by_region: 20.00% of the rows have no declared region")
+    left_out = text.replace("weight: 1", "weight: 1, partial: true")
+    assert not check_data(parse(left_out), base=tmp_path).hints
+
+
 def test_a_check_is_marked_and_is_not_written_beside_a_release(checked: DataCheck, tmp_path: Path) -> None:
     found = checked
     assert check_in_words(found).startswith(MARK) and MARK.startswith("NOT PRIVATE")

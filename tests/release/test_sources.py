@@ -78,7 +78,9 @@ def test_a_schema_that_drifted_is_refused_before_any_charge(tmp_path: Path, tabl
     assert not ledger.accounts() and not (tmp_path / ".out.run").exists()
 
 
-@pytest.mark.parametrize(("name", "said"), [("visits.parquet", "no such file"), ("visits.xls", "neither CSV nor Parquet")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("visits.parquet", "there is no file 'visits.parquet'"), ("visits.xls", "neither CSV nor Parquet")]
+)
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path, name: str, said: str) -> None:
     (tmp_path / "visits.xls").write_text("x")
     with pytest.raises(JobError, match=said):

@@ -172,6 +172,31 @@ def test_types_of_a_csv_file_are_declared_on_the_session(tmp_path: Path) -> None
         assert session.sql("SELECT AVG(age) AS a FROM v", epsilon=50)["a"][0] == pytest.approx(24, abs=0.5)
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["SELECT AVG(age) AS a FROM v", "SELECT COUNT(*) AS n FROM v WHERE age >= 25", "SELECT COUNT(*) AS n FROM v WHERE age IN (25, 26)"],
+)
+def test_a_number_in_a_csv_file_of_texts_is_refused_with_both_ways_out(tmp_path: Path, question: str) -> None:
+    """A comparison said CAST(... AS VARCHAR), by which 9 comes after 10: a wrong answer that is paid for."""
+    file = tmp_path / "v.csv"
+    file.write_text("id,age\n" + "".join(f"{i},{20 + i % 9}\n" for i in range(90)))
+    options: dict[str, Any] = {"unit": Unit("id", max_rows=1), "budget": "eps=90", "name": "v", "columns": {"age": (0, 100)}}
+    session = Session(str(file), ledger=tmp_path / "t.db", **options)
+    with pytest.raises(TableError) as caught:
+        session.price(question, epsilon=1)
+    assert caught.value.code == "text-not-number"
+    assert "CAST(age AS DOUBLE)" in str(caught.value) and "types={'age': 'DOUBLE'}" in str(caught.value)
+    assert session.price(question.replace("age", "CAST(age AS DOUBLE)"), epsilon=1, bounds={"age": (0, 100)}).epsilon <= 1
+    typed = Session(str(file), ledger=tmp_path / "u.db", types={"age": "DOUBLE"}, **options)
+    assert typed.price(question, epsilon=1).epsilon <= 1
+
+
+def test_bounds_that_are_none_are_refused_when_the_session_is_opened(tmp_path: Path) -> None:
+    for wrong in ((100, 0), (0, float("nan")), (0, float("inf"))):
+        with pytest.raises(TableError, match="bounds of age"):
+            Session(rows(), unit=UNIT, budget="eps=9", name="v", ledger=tmp_path / "t.db", columns={"age": wrong})
+
+
 def test_duckdb_connections_and_relations_are_sources() -> None:
     connection = duckdb.connect()
     connection.register("given", rows())

@@ -163,8 +163,10 @@ def test_a_csv_field_that_cannot_be_cast_costs_the_field_and_not_the_row(tmp_pat
         ("id,age\n", {"types": {"age": "BIGINT); DROP"}}, "is no type"),
         ("id,age\n", {"types": {"age": "NUMBR"}}, "is no type"),
         ("id,age\n", {"delimiter": ";;"}, "one character"),
+        ("id;zebra\n1;2\n", {}, "delimiter=';'"),
+        ("id\tzebra\n1\t2\n", {}, "what separates its columns"),
     ],
-    ids=["twice", "empty", "no name", "unknown", "no header", "injected", "misspelt", "delimiter"],
+    ids=["twice", "empty", "no name", "unknown", "no header", "injected", "misspelt", "delimiter", "semicolon", "tab"],
 )
 def test_csv_files_that_are_refused(text: str, options: dict[str, Any], message: str, tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text(text)

@@ -23,6 +23,8 @@ BLANK = "???"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"}
 _LONGEST_LINE = 1_000_000
+_PEOPLE = r"client|customer|employee|household|member|patient|person|pupil|student|subject|user"
+_ID = re.compile(rf"(?:{_PEOPLE})(?:id)?", re.IGNORECASE)
 
 
 def columns(source: str, table: str | None) -> dict[str, str]:
@@ -56,6 +58,16 @@ def columns(source: str, table: str | None) -> dict[str, str]:
     return {field.name: _kind(str(field.type), _ARROW) for field in found}
 
 
+def tells_apart(column: str) -> bool:
+    """Whether a column is called as those are that tell people apart: by an id among its words, or by one word for a person at the end.
+
+    >>> [name for name in ("patient_id", "idNum", "PatientID", "userid", "customer", "personSearch", "paid", "grid") if tells_apart(name)]
+    ['patient_id', 'idNum', 'PatientID', 'userid', 'customer']
+    """
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", column)
+    return any(word.lower() == "id" for word in words) or bool(words and re.fullmatch(_ID, words[-1]))
+
+
 def _between(source: str, delimiter: str) -> str:
     return "" if delimiter == "," or ".tsv" in source.lower() else f", delimiter: {_text(delimiter)}"
 
@@ -70,7 +82,7 @@ def text(source: str, found: Mapping[str, str], *, table: str | None = None, del
         if "://" in source
         else f"{{path: {_text(source)}{_between(source, delimiter)}}}"
     )
-    likely = [column for column in found if re.search(r"id$|_id|person|user|patient|member", column, re.IGNORECASE)]
+    likely = [column for column in found if tells_apart(column)]
     people = ", ".join(column for column in likely if _PLAIN.fullmatch(column))
     lines = [
         "# A release job. Every ??? is a decision that only you can take; commands refuse the job until none is left.",

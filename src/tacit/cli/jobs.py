@@ -189,6 +189,26 @@ def validate(
         raise typer.Exit(1)
 
 
+def _blank_places(text: str) -> set[str]:
+    """The places of blanks, such as 'budget.epsilon': what else is wrong with one is not worth a line of its own."""
+    import yaml
+
+    found: set[str] = set()
+    try:
+        left = [("", yaml.safe_load(text))]
+    except yaml.YAMLError:
+        return found
+    while left:
+        place, value = left.pop()
+        if value == BLANK:
+            found.add(place)
+        elif isinstance(value, dict):
+            left += [(f"{place}.{name}" if place else str(name), inner) for name, inner in value.items()]
+        elif isinstance(value, list):
+            left += [(f"{place}[{number}]", inner) for number, inner in enumerate(value)]
+    return found
+
+
 def _faults(path: str, period: str | None) -> list[str]:
     """Everything that is wrong with a job, as far as it can be told at once: blanks, then fields, then what each output cannot have."""
     from tacit.release import JobError, all_faults, faults_of_outputs, parse, text_of
@@ -198,7 +218,8 @@ def _faults(path: str, period: str | None) -> list[str]:
         text = text_of(path)
     except JobError:
         return found  # said by the reader of jobs
-    faults = all_faults(text, period=period)
+    open_places = _blank_places(text) if found else set()
+    faults = [fault for fault in all_faults(text, period=period) if fault.place not in open_places]
     if not found and not faults:
         faults = faults_of_outputs(parse(text, period=period), base=Path(path).parent)
     return found + [": ".join(part for part in (fault.place, in_options(fault)) if part) for fault in faults]

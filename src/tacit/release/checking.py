@@ -149,6 +149,7 @@ def check_data(job: Job, *, base: str | Path = ".") -> DataCheck:
     hints += _sizes(job, rows)
     spreads, figures, left_out = _people(job, folder)
     hints += _better_cap(job, spreads)
+    hints += _in_no_group(job, found)
     return DataCheck(job, rows, dropped, tuple(found), spreads, figures, tuple(hints), left_out=left_out)
 
 
@@ -161,6 +162,29 @@ def _sizes(job: Job, rows: Mapping[str, int]) -> Iterator[str]:
         and abs(private[0] - expected) > job.expected.tolerance * expected
     ):
         yield f"expected.rows: {expected:,} are declared, and the file has {private[0]:,}"
+
+
+def _in_no_group(job: Job, columns: Sequence[ColumnCheck]) -> Iterator[str]:
+    """Outputs that lose more rows than the tolerance because a column that they are grouped by has no declared
+    value there: a run would pay, and then hold the release back.
+    """
+    for output in plan(job).outputs:
+        if not isinstance(output, TablePlan) or output.private_keys or not output.whole_table or job.unit.window:
+            continue
+        for key in output.plan.question.keys:
+            column = next((one for one in columns if one.name == getattr(key.value, "name", "")), None)
+            spec = None if column is None else job.columns_of(column.table)[column.name]
+            if column is None or spec is None or not spec.categories or key.name in (output.spec.keys or {}):
+                continue
+            unlisted = 0 if spec.other is not None else column.there - (column.inside or 0)
+            lost = column.empty + column.coded + unlisted
+            if lost > job.expected.tolerance * column.rows:
+                yield (
+                    f"{output.name}: {share_of(lost, column.rows)} of the rows have no declared {column.name} "
+                    "and are in none of its groups, so a run would pay and then hold the release back; declare "
+                    "the values, group by COALESCE(...) with a value for what is empty, or say partial: true "
+                    "if the rows are left out on purpose"
+                )
 
 
 # --- people, groups and figures ---

@@ -172,6 +172,9 @@ WORDS: Mapping[str, str] = {
         "the values of {keys} are in the data; list them under categories or keys; selection needs a person "
         "as unit"
     ),
+    "text-not-number": (
+        "{what} needs numbers, and {column} is a text; write CAST({written} AS DOUBLE), or declare columns.{written}.type: number"
+    ),
     "loss-unknown": (
         "rows lost to the caps: not known, because its noise ({noise:.3g} rows, for {share:.2%} of the "
         "budget) is as large as what it is about; a greater epsilon tells it, and loss: false in the output "

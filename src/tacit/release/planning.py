@@ -133,9 +133,8 @@ def many_figures(plan: JobPlan) -> Iterator[Notice]:
 def unknown_sizes(plan: JobPlan) -> Iterator[Notice]:
     """Predictions without sizes. A job about the loads of a network has neither people nor rows."""
     if plan.job.expected.people is None and plan.job.unit.load is None:
-        yield Notice(
-            "sizes not declared", "expected", "without expected.people and expected.rows, delta and the size of groups cannot be judged"
-        )
+        missing = "expected.people" if plan.job.expected.rows is not None else "expected.people and expected.rows"
+        yield Notice("sizes not declared", "expected", f"without {missing}, delta and the size of groups cannot be judged")
 
 
 def six_questions(plan: JobPlan) -> Iterator[Notice]:

@@ -123,7 +123,7 @@ def opened(job: Job, base: Path, tables: Mapping[str, Any] | None = None) -> Sou
         elif source.path is not None and not source.path.lower().endswith(DUCKDB):
             path = base / source.path
             if not path.is_file():
-                raise JobError("there is no such file; paths are relative to the job's own folder", place=f"sources.{name}.path")
+                raise _no_file(name, source.path)
             if path.name.lower().endswith(CSV):
                 types[name] = {n: TYPES[c.type] for n, c in job.columns_of(name).items()}
             given[name] = str(path)
@@ -144,13 +144,18 @@ def opened(job: Job, base: Path, tables: Mapping[str, Any] | None = None) -> Sou
     return replace(found, folder=base)
 
 
+def _no_file(name: str, path: str) -> JobError:
+    """The path as the job has it, with the period filled in."""
+    return JobError(f"there is no file {path!r}; paths are relative to the job's own folder", place=f"sources.{name}.path")
+
+
 def as_stored(job: Job, base: Path, name: str) -> DuckDB:
     """One source as its file has it, before anything is read as declared: for the curator's check. Bytes that are no UTF-8 are marked
     where the job reads UTF-8."""
     source = job.sources[name]
     path = base / (source.path or "")
     if not path.is_file():
-        raise JobError("there is no such file; paths are relative to the job's own folder", place=f"sources.{name}.path")
+        raise _no_file(name, source.path or "")
     if path.name.lower().endswith(DUCKDB):
         found = _read(lambda: Source.of(str(path), table=source.table or name), f"sources.{name}")
     else:

@@ -18,6 +18,9 @@ from tacit.server.errors import ConfigurationError
 
 #: Where a worker process finds the service's file.
 _FILE = "TACIT_SERVICE_FILE"
+#: Seconds in which a worker must answer its parent. It answers only after its imports, which take a second on a free machine and far
+#: longer on a busy one; with uvicorn's 5 seconds such a worker is ended and begun again without end.
+STARTING = 120
 #: Loggers that may repeat what they were given.
 TALKATIVE = ("sqlglot", "sqlalchemy", "duckdb", "py4j", "pyspark", "multipart", "authlib", "httpx", "httpcore", "asyncio")
 
@@ -40,7 +43,8 @@ def serve(path: str | Path, *, workers: int = 1, host: str | None = None, port: 
     uvicorn.run(
         "tacit.server.start:make", factory=True, host=host or listen.host, port=listen.port if port is None else port,
         workers=workers, access_log=False, log_level="warning", server_header=False, date_header=False, proxy_headers=False,
-        http="tacit.server.wire:Prompt", timeout_keep_alive=30, limit_concurrency=4096, h11_max_incomplete_event_size=65536, **tls,
+        http="tacit.server.wire:Prompt", timeout_worker_healthcheck=STARTING, timeout_keep_alive=30,
+        limit_concurrency=4096, h11_max_incomplete_event_size=65536, **tls,
     )  # fmt: skip
 
 

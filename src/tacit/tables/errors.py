@@ -84,6 +84,10 @@ WORDS: Mapping[str, str] = {
         "{column} is of an enumeration, and {what} would follow the order of its list, not that of the letters; say "
         "CAST({column} AS VARCHAR) for the letters, or CASE {column} WHEN ... THEN 1 ... END for the list"
     ),
+    "text-not-number": (
+        "{what} needs numbers, and {column} is a text, as every column of a CSV file is until its type is declared; write "
+        "CAST({written} AS DOUBLE), or open the session with types={{'{written}': 'DOUBLE'}}"
+    ),
     "text-padded": (
         "{column} is a char(n), which is kept filled up with blanks: {what} sees them, and other functions do not; "
         "say CAST({column} AS VARCHAR), which has none at its end"

@@ -286,6 +286,11 @@ class _Rewriter:
         if len(kinds) > 1:
             raise Refused(f"the operands of {what} must be of one kind, and they are {' and '.join(sorted(kinds))}; CAST one of them")
         (kind,) = kinds
+        if kind == "text":
+            # A number beside a column of texts: as texts, '9' comes after '10', so the fix is to read the column as numbers.
+            numbers = any(v.constant is not None and v.kind in ("integer", "decimal", "float") for v in values)
+            if numbers and (column := next((v.name for v in values if v.kind == "text" and v.name), None)):
+                raise Refused(code="text-not-number", column=column, written=column, what=what)
         if kind == "instant":
             raise Refused(forms.in_zone(next(v for v in values if v.kind == "instant")))
         truths = all(v.kind in ("boolean", "null") or (v.kind == "integer" and v.constant in (0, 1)) for v in values)

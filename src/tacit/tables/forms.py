@@ -138,15 +138,16 @@ def number(value: Value, what: str = "arithmetic") -> Value:
     if value.kind == "null":
         return Value(cast(exp.null(), "DOUBLE"), "float", 0.0, math.inf)
     name = value.name or "..."
+    if value.kind == "text":
+        raise Refused(code="text-not-number", column=value.name or "an operand", written=name, what=what)
     fix = {
-        "text": f"CAST({name} AS DOUBLE)",
         "date": f"EXTRACT(YEAR FROM {name}), or DATE_DIFF('day', DATE '2020-01-01', {name})",
         **dict.fromkeys(
             ("timestamp", "nanoseconds"), f"EXTRACT(YEAR FROM {name}), or DATE_DIFF('day', DATE '2020-01-01', CAST({name} AS DATE))"
         ),
         "boolean": f"CAST({name} AS INTEGER), which is 0 or 1",
     }.get(value.kind, "a CASE that says which number each stands for")
-    raise Refused(f"{what} needs numbers, and {value.name or 'an operand'} is a {value.kind}; write {fix}")
+    raise Refused(f"{what} needs numbers, and {value.name or 'an operand'} is {_a(value.kind)}; write {fix}")
 
 
 def seen_whole(value: Value, what: str) -> Value:
@@ -174,12 +175,24 @@ def unpadded(values: list[Value]) -> list[Value]:
     ]
 
 
+def _a(kind: str) -> str:
+    """A kind with its article.
+
+    >>> _a("integer"), _a("text")
+    ('an integer', 'a text')
+    """
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
 def as_text(value: Value, what: str) -> Value:
     if value.kind == "text":
         return value
     if value.kind in ("any", "null"):
         return Value(cast(value.sql, "TEXT"), "text", name=value.name)
-    raise Refused(f"{what} needs a text, and {value.name or 'an operand'} is a {value.kind}; write CAST({value.name or '...'} AS VARCHAR)")
+    raise Refused(
+        f"{what} needs a text, and {value.name or 'an operand'} is {_a(value.kind)}; "
+        f"write CAST({value.name or '...'} AS VARCHAR)"
+    )
 
 
 def _day(year: int, month: int, day: int, kind: str) -> exp.Expression:

@@ -215,6 +215,9 @@ class Schema:
         alone = [name for name, column in self.columns.items() if column.references is not None and "." not in name]
         if alone:
             raise TableError(f"columns[{alone[0]!r}] references another table, so its own must be named too, such as 'visit.{alone[0]}'")
+        for name, declared in self.columns.items():
+            if declared.bounds is not None and all(isinstance(end, (int, float)) for end in declared.bounds):
+                interval_of(name, declared.bounds)  # a slip, such as reversed bounds, is told where it was made
 
     @staticmethod
     def of(given: Schema | Mapping[str, Any] | None) -> Schema:

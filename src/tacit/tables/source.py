@@ -269,6 +269,14 @@ def _read(
                 engine.hold(copy)
             files = [copy.path for copy in copies]
         names = _header(files, mark)
+        other = next((one for one in ";\t|" if delimiter is None and len(names) == 1 and one in names[0]), None)
+        if other is not None:
+            # Not the line itself, which may be a row.
+            raise TableError(
+                f"the first line of {os.path.basename(files[0])!r} has no {mark!r} in it but {other!r}, so that is what "
+                f"separates its columns; say delimiter={other!r}: Source.of(path, name={name!r}, delimiter={other!r}) "
+                "for a session, delimiter under sources in a job"
+            )
         unknown = sorted(set(types) - set(names))
         if unknown:
             # Where none of the names is there, the first line may be a row, which is not shown.

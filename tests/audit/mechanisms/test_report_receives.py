@@ -8,8 +8,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tacit.accounting import ParameterError
+from tacit.accounting import PackageMissing, ParameterError
 from tacit.audit import audit_mechanism
+from tacit.audit.mechanisms import neighbours
 from tacit.audit.mechanisms.neighbours import Neighbours, described, shaped
 from tacit.noise import discrete_laplace
 
@@ -78,3 +79,9 @@ def test_every_kind_of_data_takes_every_form() -> None:
         assert described(data)
     empty = shaped(Neighbours("p", [{"a": 1}], []), "pandas")
     assert list(empty.second.columns) == ["a"] and len(empty.second) == 0
+
+
+def test_a_form_whose_package_is_missing_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "find_spec", lambda name: None)
+    with pytest.raises(PackageMissing, match="pip install pandas"):
+        shaped(Neighbours("one more", [1], [1, 2]), "pandas")

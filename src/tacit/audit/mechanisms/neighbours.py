@@ -17,12 +17,13 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency, ParameterError
+from tacit.accounting import Adjacency, PackageMissing, ParameterError
 from tacit.parameters import count
 
 UNSEEN = "a category of no other row"
@@ -309,6 +310,8 @@ def shaped(pair: Neighbours, form: str) -> Neighbours:
     """
     if form not in FORMS:
         raise ParameterError(f"form must be one of {', '.join(FORMS)}, not {form!r}")
+    if form == "pandas" and find_spec("pandas") is None:
+        raise PackageMissing(code="package-missing", package="pandas", install="pandas")
     return Neighbours(pair.label, _shaped(pair.first, pair, form), _shaped(pair.second, pair, form))
 
 
