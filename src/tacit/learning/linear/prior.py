@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 # shares of the purse: the first look; where there is little more to learn, a look at what was learned
 FIRST, FIRST_PURE, CHECK_PURE = 0.03, 0.06, 0.12
 # what a wrong larger class may be expected to cost in accuracy, the noise of a number of rows over it, and the ends of a second look
-FLOOR, ROUGH, SECOND = 0.006, 0.12, (0.02, 0.4)
+FLOOR, ROUGH, SECOND = 0.004, 0.12, (0.02, 0.4)
 BOTH = np.array([1.0, 0.5])  # weights of the difference of two classes and of their sum, with Gaussian noise
 SEEN, ROUGHLY = 0.1, 0.4  # the noise of a curvature, over the rows, at which it is bought; and the error of what is expected without noise
 CLEAR = 0.8  # deviations by which the energy of a slope must stand out from that of noise, in a regression

@@ -47,7 +47,7 @@ Array = NDArray[np.float64]
 # shares of epsilon: centre and spread, and the distance to the exact minimiser; `Prior` has its own
 SPREAD, REST = 0.07, 0.02
 # n epsilon over d^1.5 below which there is nothing to learn but the classes; there is little; no spread is bought
-NONE, FEW, SQUARES = 2.0, 22.0, 30.0
+NONE, FEW, SQUARES = 2.0, 40.0, 30.0
 WIDE, SOON, MOST = 6.0, 0.7, 0.4  # rows are cut at so many deviations at most, and how soon; no deviation is above MOST times that many
 PROVED = 0.3  # scores are cut at this part of the parameters' length where they are compared with the labels
 CONSTANT = 0.5  # the constant coordinate beside coordinates in [-1, 1]
