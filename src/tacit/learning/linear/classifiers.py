@@ -194,8 +194,8 @@ def _descent(
 ) -> LinearFit:
     """Steps from the shares of the classes, and as much of what they come to as is worth keeping.
 
-    Residuals of one score are cut at the larger class' share, where they begin, and at 1/sqrt(2) at most, as long as those of two
-    scores cut at 1 are.
+    Residuals of one score are cut at 1/sqrt(2), as long as those of two scores cut at 1 are; where there is much noise, at the larger
+    class' share if that is less: no residual begins longer. Where there is little, that would bend probabilities for nothing.
     """
     outputs = 1 if classes == 2 else classes
     part = ((codes >= 0) * (1.0 if weights is None else weights))[:, None]
@@ -203,7 +203,8 @@ def _descent(
     # where there is little noise, short rows are not stretched: only long ones are weighted down
     stretch = (plan.rows or 1) * plan.mu < PLAIN * plan.features**1.5
     shape = geometry(U, plan, normalise=stretch, weights=weights)
-    clip, gain = (min(float(prior.shares.max()), 0.5**0.5), 2.0) if outputs == 1 else (1.0, 1.0)
+    longest = min(float(prior.shares.max()) if stretch else 1.0, 0.5**0.5)
+    clip, gain = (longest, 2.0) if outputs == 1 else (1.0, 1.0)
     schedule = classifier_schedule(plan, shape, clip, gain)
     start = prior.scores
     found = descend(
