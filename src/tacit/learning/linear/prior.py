@@ -144,7 +144,7 @@ def second_share(apart: float, before: Array, whole: Array, rows: float, *, pure
 
     >>> before, whole = np.array([300.0, 300.0]), np.array([50.0, 90.0])
     >>> [round(second_share(apart, before, whole, 3000.0, pure=False), 2) for apart in (0.0, 500.0, 1000.0)]
-    [0.05, 0.02, 0.0]
+    [0.1, 0.02, 0.0]
     """
     shares = np.append(0.0, np.geomspace(*SECOND, 25))
     part = (shares if pure else np.sqrt(shares))[:, None]  # pure noise falls with the share, Gaussian noise with its root

@@ -17,7 +17,7 @@ True
 
 *The floor.* With parameters 0 the model predicts the released shares of the classes. Where the tilt would drown the
 signal, the predicted error is least for a large ridge, which leaves the parameters near 0; and what the noise alone
-explains is taken off at the end (`prior.kept`).
+explains is taken off at the end (`prior.held`).
 """
 
 from __future__ import annotations
