@@ -9,7 +9,8 @@ on. Batches that are cut at random have a finite price (decision 0067), with a l
 that of the tight pair by now (0131). The linear
 models of `tacit.learning` are fitted in stages under one price now (decision 0072), least squares only as far as little harm is
 predicted (0084), classifiers pay for their floor and fit twice where epsilon is large, products of rows are summed on a lattice of
-their factors (0081), pure classifiers share their epsilon otherwise (0140), classifiers keep a slope by what its noise may cost (0165),
+their factors (0081), pure classifiers share their epsilon otherwise (0140), classifiers keep a slope by what its noise may cost (0165)
+and by now by what it may be expected to gain (0200),
 and objective perturbation spends on its determinant what that costs. The figures of a release are
 published with the digits that their intervals leave a meaning to, counts as whole numbers; what was drawn is the same.
 

@@ -132,15 +132,16 @@ def test_what_a_classifier_draws_adds_up_to_its_price(
     """With a second look at the classes and without one. The mutant, a second look that is not taken from the purse, overspends."""
     seen, epsilon = tilted_too(monkeypatch), 1.0
     strength = Purse.of(Guarantee(epsilon=epsilon, delta=delta), AR).strength
-    looks, counted, take = [0.0], Purse.counts, Purse.take
+    looks, counted, weighted, take = [0.0], Purse.counts, Purse.weighted_sum, Purse.take
 
-    def look(self: Purse, cells: Any, size: int, share: float, weights: Any = None) -> Any:
+    def look(self: Purse, *given: Any) -> Any:
+        share = given[2] if len(given) > 2 and isinstance(given[1], int) else given[-1]
         looks.append(share)
-        return counted(self, cells, size, share, weights)
+        return (counted if isinstance(given[1], int) else weighted)(self, *given)
 
-    def forgetful(self: Purse, cells: Any, size: int, share: float, weights: Any = None) -> Any:
+    def forgetful(self: Purse, *given: Any) -> Any:
         left = self.left
-        found = look(self, cells, size, share, weights)
+        found = look(self, *given)
         self.left = left if len(looks) > 2 else self.left
         return found
 
@@ -155,39 +156,56 @@ def test_what_a_classifier_draws_adds_up_to_its_price(
         return model.fit(X[:rows], (Y[:rows] > 0).astype(int))
 
     with test_mode(2):
-        monkeypatch.setattr(Purse, "counts", look)
+        for name in ("counts", "weighted_sum"):  # a second look with Gaussian noise is at the difference of the classes
+            monkeypatch.setattr(Purse, name, look)
         model = fit()
         assert model.privacy_.upper <= epsilon
         assert 0.95 * strength < total() <= strength * (1 + 1e-9)
         again = looks[2] if len(looks) > 2 else 0.0
         assert (again > 0) == (rows < 3000) and take is Purse.take
-        monkeypatch.setattr(Purse, "counts", forgetful)
+        for name in ("counts", "weighted_sum"):
+            monkeypatch.setattr(Purse, name, forgetful)
         fit()
-        spent = total() / strength
+        again, spent = looks[2] if len(looks) > 2 else 0.0, total() / strength
         if again:
             assert spent > 1 + again / 3
         else:
             assert spent <= 1 + 1e-9
 
 
+@pytest.mark.parametrize("adjacency", [AR, RO])
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
-def test_a_person_moves_each_look_at_the_classes_by_one(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neighbours under the same noise: of a public number of rows, the shares of the two looks are the same too."""
-    found: list[tuple[float, np.ndarray]] = []
-    counted = Purse.counts
+def test_a_person_moves_each_look_at_the_classes_by_no_more_than_it_pays_for(
+    delta: float, adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neighbours under the same noise, with a public number of rows: the shares of the two looks are the same, and a person moves the sums
+    that the mechanisms release by their bound at most. The second look with Gaussian noise is one sum of length 1 a person."""
+    seen: list[tuple[float, np.ndarray]] = []
+    inner = {name: getattr(module, name) for name in ("noisy_table", "noisy_sum")}
 
-    def look(self: Purse, cells: Any, size: int, share: float, weights: Any = None) -> Any:
-        sums, noise = counted(self, cells, size, share, weights)
-        found.append((share, sums))
-        return sums, noise
+    def spied(name: str) -> Callable[..., Any]:
+        def call(*args: Any, **given: Any) -> Any:
+            found = inner[name](*args, **given)
+            seen.append((given["multiplier"], np.asarray(found).ravel()))
+            return found
 
-    monkeypatch.setattr(Purse, "counts", look)
+        return call
+
+    for name in inner:
+        monkeypatch.setattr(module, name, spied(name))
     codes = np.tile([0, 1, 1], 40)
-    for rows in (codes, codes[:-1]):
+    neighbour = codes[:-1] if adjacency is AR else np.append(codes[:-1], 0)
+    for rows in (codes, neighbour):
         with test_mode(3):
-            Prior.buy(rows, 2, Purse.of(Guarantee(epsilon=1, delta=delta), AR), 120, few=1e6)
-    (one, first), (again, second), *others = found
-    assert again > one > 0 and [share for share, _ in others] == [one, again]
-    for mine, other in ((first, others[0][1]), (second, others[1][1])):
-        still, moved = (mine - other).ravel()
-        assert still == 0 and 1 - 2**-23 < moved <= 1  # a step of the lattice is 2^-24, and a person counts for no more than the bound
+            Prior.buy(rows, 2, Purse.of(Guarantee(epsilon=1, delta=delta), adjacency), 120)
+    (one, first), (again, second), *others = seen
+    assert [multiplier for multiplier, _ in others] == [one, again] and again < one
+    moves = [mine - other for mine, other in ((first, others[0][1]), (second, others[1][1]))]
+    step = 2**-22  # of the lattices
+    counts = [moves[0]] if delta else moves
+    for moved in counts:
+        expected = [0.0, 1.0] if adjacency is AR else [-1.0, 1.0]
+        assert moved == pytest.approx(np.array(expected), abs=step)
+    if delta:  # the last person is of class 1: their row is (1, 1/2) over its length
+        expected = np.array([1.0, 0.5]) if adjacency is AR else np.array([2.0, 0.0])
+        assert moves[1] == pytest.approx(expected / math.hypot(1.0, 0.5), abs=step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ from sklearn.linear_model import LogisticRegression as Plain
 from tacit.accounting import Adjacency, Guarantee
 from tacit.learning import LogisticRegression
 from tacit.learning.linear.losses import logistic, multinomial
-from tacit.learning.linear.prior import DOUBT, Prior, agreed_length, bearable_noise, class_shares, held, kept
-from tacit.learning.linear.pure import deviation
+from tacit.learning.linear.prior import FLOOR, Agreement, Prior, agreement, class_shares, held, kept, second_share
+from tacit.learning.linear.pure import cube_noise, deviation
 from tacit.learning.linear.purse import Purse
-from tacit.learning.linear.tilted import CONSTANT, LENGTH, best_ridge, turns_wrongly
+from tacit.learning.linear.tilted import CONSTANT, LENGTH, alike, best_ridge, turns_wrongly
 from tacit.mechanisms import farthest
 from tacit.noise import test_mode
 
@@ -78,19 +79,21 @@ def test_what_noise_alone_would_make_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [Guarantee(rho=1e4), Guarantee(epsilon=1e3, delta=0)])
-def test_a_slope_is_held_to_what_the_labels_bear_out(guarantee: Guarantee) -> None:
-    """The oracle, where noise is small: Newton's step along the scores, sum r s / (p (1 - p) sum s^2), longer by half the spread of
-    scores that it gives; and 0 for no agreement."""
+def test_an_agreement_is_the_covariance_with_labels_beside_the_curvature(guarantee: Guarantee) -> None:
+    """The oracle, where noise is small: numpy's sums. Scores of Newton's length agree as they would if they were right."""
     generator = np.random.default_rng(5)
     s = generator.uniform(-1, 1, (20_000, 1))
     codes = (generator.random(20_000) < 0.3 + 0.1 * s[:, 0]).astype(np.int64)
     prior = Prior(np.array([0.7, 0.3]), 20_000.0, True)
-    newton = float(((codes - 0.3) * s[:, 0]).sum() / (0.21 * (s**2).sum()))
-    longest = newton * (1 + newton * math.sqrt(0.21 * float((s**2).mean()) / 0.2) / 2)
+    product, curve = float(((codes - 0.3) * s[:, 0]).sum()), float(0.21 * (s**2).sum())
+    newton = product / curve
     with test_mode(1):
-        assert agreed_length(8 * s, codes, prior, 8.0, Purse.of(guarantee, AR)) == pytest.approx(longest / 8, rel=0.02)
-        assert agreed_length(newton * s, codes, prior, newton, Purse.of(guarantee, AR)) == 1.0
-        assert agreed_length(-8 * s, codes, prior, 8.0, Purse.of(guarantee, AR)) == 0.0
+        for length in (8.0, newton, -8.0):
+            found = agreement(length * s, codes, prior, abs(length), 1.0, Purse.of(guarantee, AR))
+            assert found.total == pytest.approx(math.copysign(product, length), rel=0.01)
+            assert found.whole == pytest.approx(abs(length) * curve, rel=0.01)
+        rough = agreement(s, codes, prior, 2.0, 30.0, Purse.of(Guarantee(epsilon=1e-3, delta=0), AR))
+    assert rough.whole == 15.0  # noise would hide the curvature, and it is not bought
 
 
 @pytest.mark.parametrize("weights", [None, np.full(12_000, 0.5)])
@@ -115,14 +118,21 @@ def test_a_fit_of_shares_alone_has_error_bars() -> None:
     assert model.intercept_error_[0] > 0 and model.error_kind_ == "first order"
 
 
-@pytest.mark.parametrize("larger", [0.53, 0.6, 0.76, 0.95])
-def test_bearable_noise_costs_what_it_may_by_simulation(larger: float) -> None:
-    """Scores that are the offset plus noise of the bearable deviation lose DOUBT of accuracy to the larger class: counted, not computed."""
-    deviation_allowed = bearable_noise(np.array([1 - larger, larger]))
-    generator, offset = np.random.default_rng(3), math.log(larger / (1 - larger))
-    turned = np.mean(offset + deviation_allowed * generator.normal(size=2_000_000) < 0)
-    assert turned * (2 * larger - 1) == pytest.approx(DOUBT, abs=3e-4)  # four deviations of the mean of two million
-    assert bearable_noise(np.array([0.1 * larger, 0.9 * larger, 1 - larger])) > 0
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize("apart", [0.0, 40.0, 120.0, 400.0])
+def test_a_second_look_holds_the_cost_of_the_wrong_class_by_simulation(apart: float, pure: bool) -> None:
+    """Two looks at a difference, joined: wrong signs are counted, and cost the difference. No look is bought where none is needed."""
+    rows, before, whole = 2000.0, np.array([150.0, 0.0]), np.array([20.0, 1.0])
+    share = second_share(apart, before, whole, rows, pure=pure)
+    assert 0 <= share < 0.4 and (share == 0) is (apart == 400.0)
+    generator = np.random.default_rng(3)
+    true = apart + 150.0 * generator.normal(size=1_000_000)
+    other = 20.0 / (share if pure else math.sqrt(share)) if share else math.inf
+    left = (150.0**-2 + other**-2) ** -0.5
+    cost = np.mean(np.abs(true) * (true * (true + left * generator.normal(size=len(true))) < 0)) / rows
+    assert cost < FLOOR + 1e-4  # an error of the mean of a million is 1.5e-5
+    assert share == 0 or cost > 0.7 * FLOOR  # and no more is spent than is needed: shares are 13 % apart
+    assert second_share(0.0, before, 1e3 * whole, rows, pure=pure) == 0.4
 
 
 def test_weak_signals_in_unequal_classes_and_long_rows_keep_the_floor() -> None:
@@ -152,15 +162,56 @@ def test_error_bars_are_in_the_units_of_the_coefficients() -> None:
     assert found[1] / found[0] == pytest.approx(math.sqrt((0.15**2 + more) / (0.015**2 + more)), rel=0.1)
 
 
-def test_a_doubtful_slope_costs_no_more_than_it_may() -> None:
-    """Energies of noise alone in four directions: where classes are unequal the mean cost is DOUBT, where they are even all is kept."""
-    generator, unequal = np.random.default_rng(7), np.array([0.3, 0.7])
-    offset, lost = math.log(7 / 3), []
-    for row in generator.normal(size=(4000, 4)):
-        factor = held(float(row @ row), 4.0, 4, unequal, 2.0)
-        assert factor == kept(float(row @ row), 4.0, 4) or factor <= bearable_noise(unequal) / 2.0
-        if not kept(float(row @ row), 4.0, 4):
-            turned = 0.5 * math.erfc(offset / (factor * 2.0) / math.sqrt(2))  # the normal law's own tail: the oracle
-            lost.append(turned * math.tanh(offset / 2))
-    assert np.mean(lost) == pytest.approx(DOUBT, rel=1e-6)
-    assert held(1.0, 4.0, 4, np.array([0.499, 0.501]), 100.0) == 1.0
+def gains(parts: list[float], slopes: np.ndarray, noise: np.ndarray, apart: float, rows: np.ndarray) -> np.ndarray:
+    """What parts of noisy slopes gain in accuracy over the larger class, by the labels' true probabilities at given rows."""
+    truth, found = slopes @ rows.T, (slopes + noise) @ rows.T
+    turned = apart + np.array(parts)[:, None] * found < 0
+    right = np.tanh((apart + truth) / 2)  # how much more often the larger class is right
+    mean: np.ndarray = -(turned * right).mean(axis=1)
+    return mean
+
+
+def test_the_part_that_is_kept_gains_more_than_any_fixed_part() -> None:
+    """Simulated slopes, rows and labels' probabilities: in the mean over strengths of the signal `held` beats every fixed part and the
+    constant, and costs next to nothing where there is nothing to learn. The mutant that keeps all of a slope costs forty times that."""
+    generator, size, apart = np.random.default_rng(7), 8, math.log(0.6 / 0.4)
+    prior, rows = Prior(np.array([0.4, 0.6]), 1e4, False), generator.normal(size=(1000, size))
+    fixed = [0.1, 0.3, 0.5, 0.7, 1.0]
+    kept_gain, fixed_gain, nothing, all_kept = list[float](), list[np.ndarray](), list[float](), list[float]()
+    for turn in range(900):
+        spread = 0.0 if turn % 3 == 0 else float(np.exp(generator.uniform(math.log(0.05), math.log(5.0))))
+        slopes, noise = (generator.normal(0, each / math.sqrt(size), (1, size)) for each in (spread, 1.0))
+        energy = float(((slopes + noise) ** 2).sum())
+        part = held(energy, 1.0, size, prior, 1.0)
+        found = np.concatenate([gains([each], slopes, noise, apart, rows) for each in [part, *fixed]])
+        kept_gain.append(float(found[0]))
+        fixed_gain.append(found[1:])
+        if spread == 0.0:
+            nothing.append(float(found[0]))
+            all_kept.append(float(found[-1]))
+    error = 3 * np.std(np.array(kept_gain)[:, None] - np.array(fixed_gain), axis=0) / math.sqrt(900)
+    assert np.mean(kept_gain) > 0
+    assert (np.mean(kept_gain) > np.mean(fixed_gain, axis=0) - error).all()
+    assert np.mean(nothing) > -0.004 and np.mean(all_kept) < 20 * np.mean(nothing) < 0
+
+
+def test_what_is_kept_grows_with_energy_and_agreement() -> None:
+    uneven, even = Prior(np.array([0.3, 0.7]), 1e4, False), Prior(np.array([0.5, 0.5]), 1e4, False)
+    parts = [held(energy, 1.0, 6, uneven, 1.5) for energy in (0.5, 1.0, 2.0, 4.0, 8.0, 64.0)]
+    assert parts == sorted(parts) and parts[0] < 0.1 and parts[-1] > 0.95
+    against, with_it = (held(2.0, 1.0, 6, uneven, 1.5, Agreement(total, 10.0, 60.0)) for total in (-10.0, 60.0))
+    assert against < held(2.0, 1.0, 6, uneven, 1.5) < with_it
+    # where classes are even nobody falls below the larger one: the mean part that is signal is kept
+    assert held(2.0, 1.0, 6, even, 1.5) >= held(2.0, 1.0, 6, uneven, 1.5) > 0
+
+
+def test_the_energy_of_cube_noise_varies_as_is_said() -> None:
+    """Drawn, with unequal weights: a chi-squared of `alike` degrees has the same relative variance. Five errors of a variance."""
+    weights = np.array([1.0, 1.0, 0.5, 0.1])
+    with test_mode(4):
+        drawn = np.array([cube_noise(Fraction(1000), 4) for _ in range(20_000)], dtype=np.float64)
+    energy = drawn**2 @ weights
+    relative = energy.var() / energy.mean() ** 2
+    spread = np.std([part.var() / part.mean() ** 2 for part in np.split(energy, 40)]) / math.sqrt(40)
+    assert relative == pytest.approx(2 / alike(weights), abs=5 * spread)
+    assert abs(relative - 2 * float(weights @ weights) / float(weights.sum()) ** 2) > 10 * spread  # the mutant: independent normal parts

@@ -59,7 +59,6 @@ from tacit.ledger import Account
 
 PURE_PART, VOTE = 0.8, 0.05  # of epsilon, for the pure one of two fits; and of that, to choose between them
 PLAIN = 10.0  # n mu over d^1.5 above which rows keep their lengths
-FEW_TO_LEARN = 8.5  # n mu over the features below which the classes are counted twice
 
 
 class LinearClassifier(PrivateClassifier):
@@ -159,7 +158,7 @@ class LinearClassifier(PrivateClassifier):
     ) -> LinearFit:
         """Descent with all of a purse."""
         features, weights, factors = request.features, weighing.people(codes), np.ones(classes)
-        prior = Prior.buy(codes, classes, purse, request.rows, few=FEW_TO_LEARN * features, weights=weights)
+        prior = Prior.buy(codes, classes, purse, request.rows, weights=weights)
         if weighing.balanced:
             prior, factors = prior.balanced()
             weights = (np.ones(len(codes)) if weights is None else weights) * factors[np.maximum(codes, 0)]
@@ -193,14 +192,19 @@ def _tilted(
 def _descent(
     U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, plan: Plan, prior: Prior, weights: Array | None, penalty: float
 ) -> LinearFit:
-    """Two classes have one score with residuals cut at 1/sqrt(2), as long as those of two scores cut at 1 are."""
+    """Steps from the shares of the classes, and as much of what they come to as is worth keeping.
+
+    Residuals of one score are cut at 1/sqrt(2), as long as those of two scores cut at 1 are; where there is much noise, at the larger
+    class' share if that is less: no residual begins longer. Where there is little, that would bend probabilities for nothing.
+    """
     outputs = 1 if classes == 2 else classes
     part = ((codes >= 0) * (1.0 if weights is None else weights))[:, None]
     labels = np.maximum(codes, 0).astype(np.float64)
     # where there is little noise, short rows are not stretched: only long ones are weighted down
     stretch = (plan.rows or 1) * plan.mu < PLAIN * plan.features**1.5
     shape = geometry(U, plan, normalise=stretch, weights=weights)
-    clip, gain = (0.5**0.5, 2.0) if outputs == 1 else (1.0, 1.0)
+    longest = min(float(prior.shares.max()) if stretch else 1.0, 0.5**0.5)
+    clip, gain = (longest, 2.0) if outputs == 1 else (1.0, 1.0)
     schedule = classifier_schedule(plan, shape, clip, gain)
     start = prior.scores
     found = descend(
@@ -208,7 +212,7 @@ def _descent(
     )
     variance = float((prior.shares * (1 - prior.shares)).max())
     energy, chance, directions = slope_energy(found, plan, shape, schedule, variance, penalty)
-    factor = held(energy, chance, directions, prior.shares, LONG * math.sqrt(chance))
+    factor = held(energy, chance, directions, prior, LONG * math.sqrt(chance))
     return drawn_back(found, shape.centre, start, factor)
 
 

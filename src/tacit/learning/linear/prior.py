@@ -1,8 +1,9 @@
-"""The floor of a classifier: the private shares of the classes, and when a slope is more than noise.
+"""The floor of a classifier: the private shares of the classes, and how much of a slope is worth keeping beside them.
 
 `Prior` is what a classifier predicts when nothing else was learned. A fit buys it first, with a small share, and
-starts its scores there. `kept` says how much of a slope to keep, by the energy that noise alone would have: so
-the model falls back to the larger class where its own noise would hide the signal.
+starts its scores there. `held` says how much of a slope to keep: the length with the greatest expected accuracy
+beside the larger class, given the energy that was released, the noise that was drawn, the doubt about the classes,
+and, where it was bought, how scores agree with labels. `kept` is a simpler rule, for regressions.
 
 >>> kept(25.0, 2.0, 2), kept(3.0, 2.0, 2)
 (0.92, 0.0)
@@ -12,26 +13,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr
 
 from tacit.learning.linear.error_bars import NoiseBar
 from tacit.learning.linear.purse import Purse
 from tacit.learning.linear.solvers import LinearFit
 
 Array = NDArray[np.float64]
-# shares of the purse: the first look; where there is little more to learn a second one, and a look at what was learned
+# shares of the purse: the first look; where there is little more to learn, a look at what was learned
 FIRST, FIRST_PURE, CHECK_PURE = 0.03, 0.06, 0.12
-# what noise in the counts may cost in accuracy, the part of a deviation that it costs where that is most, and the ends of a second look
-FLOOR, FLOOR_PURE, WRONG, SECOND = 0.01, 0.009, 0.17, (0.02, 0.4)
-PROOF_PURE = 1.5  # deviations by which scores must agree with the labels
-LONGEST, SEEN = 2.0, 0.1  # Newton's steps that a slope may be long; the noise of a curvature, over the rows, that shows it
-WIDE, BEND = 2.0, 0.2  # the spread of scores at which a slope may be that long; a typical second derivative there
-CLEAR = 0.8  # deviations by which the energy of a slope must stand out from that of noise
-DOUBT = 0.005  # what a slope that does not stand out may be predicted to cost in accuracy
+# what a wrong larger class may be expected to cost in accuracy, the noise of a number of rows over it, and the ends of a second look
+FLOOR, ROUGH, SECOND = 0.004, 0.12, (0.02, 0.4)
+BOTH = np.array([1.0, 0.5])  # weights of the difference of two classes and of their sum, with Gaussian noise
+SEEN, ROUGHLY = 0.1, 0.4  # the noise of a curvature, over the rows, at which it is bought; and the error of what is expected without noise
+CLEAR = 0.8  # deviations by which the energy of a slope must stand out from that of noise, in a regression
 LONG = 2.0  # how long a row may be beside one of the length that noise is measured on
+# deviations that true scores may have over people, each as likely as the next, and how likely it is that there is nothing to learn
+SPREADS, NOTHING = np.geomspace(0.05, 5.0, 24), 0.3
+AVERSE = 1.5  # how much accuracy lost beside the larger class weighs, where what is gained weighs 1
+TIED = 1e-4  # a difference in accuracy that is none
+NORMAL = np.linspace(-5.0, 5.0, 201)  # where a normal variable is looked at
+MASS = np.exp(-(NORMAL**2) / 2) / np.exp(-(NORMAL**2) / 2).sum()
 
 
 @dataclass(frozen=True)
@@ -42,30 +48,52 @@ class Prior:
     rows: float
     few: bool  # whether there is so little to learn that it has to be looked at
     noise: float = 0.0  # the standard deviation of each count
+    doubt: float = 0.0  # that of the logarithm of the odds of the two largest classes
 
     @classmethod
     def buy(
-        cls, codes: NDArray[np.int64], classes: int, purse: Purse, rows: int | None, *, few: float, none: float = 0.0,
+        cls, codes: NDArray[np.int64], classes: int, purse: Purse, rows: int | None, *, few: float = 0.0, none: float = 0.0,
         weights: Array | None = None,
     ) -> Prior:  # fmt: skip
-        """Counts of the classes, and a second look at them where rows times strength is below `few`, or where the first one leaves their
-        order in doubt; below `none` with all that is left. Both looks together say how many rows there are.
+        """Counts of the classes, and a second look as fine as `second_share` asks for; where rows times strength is below `none`, with
+        all that is left. Below `few` a fit has so little to learn that it has to be looked at. Both looks together say how many rows
+        there are.
 
+        With Gaussian noise the second look at two classes is at their difference, and at their sum with less weight: that tells which
+        one is larger with little more than half of the budget that two counts need.
         `weights` in [0, 1] count people in part; the number of rows is then that of their weights together, and bought.
         """
         rows = rows if weights is None else None
-        counts, noise = purse.counts(codes[:, None], classes, FIRST_PURE if purse.pure else FIRST, weights)
+        first, noise = purse.counts(codes[:, None], classes, FIRST_PURE if purse.pure else FIRST, weights)
+        counts = first[0]
+        apart = level = noise * math.sqrt(2)  # deviations of the difference and of the sum of two counts
         n = float(rows) if rows is not None else max(float(counts.sum()), noise, 1.0)
-        poor = n * purse.strength < few
         # a number of rows that seems to be large by chance would make the second look too cheap
         least = max(n - (0.0 if rows is not None else noise * math.sqrt(classes)), 1.0)
-        share = purse.left if n * purse.strength < none else second_share(least, purse)
-        if poor or share > SECOND[0]:
-            again, other = purse.counts(codes[:, None], classes, share, weights)
-            counts = (counts / noise**2 + again / other**2) / (noise**-2 + other**-2)
-            noise = (noise**-2 + other**-2) ** -0.5
-            n = float(rows) if rows is not None else max(float(counts.sum()), noise, 1.0)
-        return cls(class_shares(counts[0], noise), n, poor, noise)
+        largest = np.sort(counts)[-2:]
+        together = classes == 2 and not purse.pure
+        whole = purse.weighted_noise(BOTH, 1.0) if together else np.full(2, math.sqrt(2) * purse.count_noise(1, 1.0))
+        share = second_share(
+            float(largest[1] - largest[0]), np.array([apart, 0.0 if rows is not None else level]), whole, least, pure=purse.pure
+        )
+        if n * purse.strength < none:
+            share = purse.left
+        if share and together:
+            known = np.column_stack([(codes == 1).astype(np.float64) - (codes == 0), codes >= 0])
+            known = known if weights is None else known * weights[:, None]
+            (difference, people), more = purse.weighted_sum(known, BOTH, share)
+            difference, apart = joined(counts[1] - counts[0], apart, difference, float(more[0]))
+            people, level = joined(counts.sum(), level, people, float(more[1]))
+            counts, noise = np.array([people - difference, people + difference]) / 2, math.hypot(apart, level) / 2
+        elif share:
+            again, more_noise = purse.counts(codes[:, None], classes, share, weights)
+            counts, noise = joined(counts, noise, again[0], more_noise)
+            apart = level = noise * math.sqrt(2)
+        n = float(rows) if rows is not None else max(float(counts.sum()), noise, 1.0)
+        shares = class_shares(counts, noise)
+        other, most = n * np.sort(shares)[-2:]
+        doubt = math.hypot(apart * (1 / other + 1 / most), level * (1 / other - 1 / most)) / 2
+        return cls(shares, n, n * purse.strength < few, noise, doubt)
 
     def balanced(self) -> tuple[Prior, Array]:
         """The prior of classes that weigh the same, and the weight of each one's people; the rarest class has 1.
@@ -97,44 +125,64 @@ class Prior:
         return LinearFit(np.zeros((outputs, features)), self.scores, math.sqrt(covariance[-1, -1]), bar)
 
 
-def second_share(rows: float, purse: Purse) -> float:
-    """What to spend on a second look at the classes.
+def joined(one: Any, noise: float, other: Any, more: float) -> tuple[Any, float]:
+    """Two looks at the same numbers weighted by the inverses of their variances, and the deviation that is left.
 
-    Taking the wrong one of two classes for the larger costs their difference in accuracy. With noise of deviation s on that
-    difference the expected cost is d Phi(-d / s), at most WRONG s whatever d is: the share holds it to FLOOR.
+    >>> joined(1.0, 2.0, 4.0, 2.0)
+    (2.5, 1.414213562373095)
     """
-    whole = WRONG * math.sqrt(2) * purse.count_noise(1, 1.0) / rows
-    # pure noise falls with the share, Gaussian noise with its root
-    return float(np.clip(whole / FLOOR_PURE if purse.pure else (whole / FLOOR) ** 2, *SECOND))
+    whole = noise**2 + more**2
+    return (one * more**2 + other * noise**2) / whole, noise * more / math.sqrt(whole)
 
 
-def agreed_length(
-    scores: Array, codes: NDArray[np.int64], prior: Prior, reach: float, purse: Purse, weights: Array | None = None
-) -> float:
-    """How much of the slope behind scores around their level the labels bear out: between 0 and 1.
+def second_share(apart: float, before: Array, whole: Array, rows: float, *, pure: bool) -> float:
+    """What to spend on a second look at the classes, given the difference of the two largest in a first one. `before` are the deviations
+    that it left in that difference and in the number of rows (0 where it is public), and `whole` those of a look with all of the budget.
 
-    One or two numbers are released: how the scores covary with the labels and, where noise lets it be seen, the curvature of the
-    log likelihood along them. Their ratio is Newton's step from the shares of the classes, and a slope is at most as long, or up to
-    LONGEST times where classes are far apart and the step falls short of the maximum; it is dropped where the covariance does not
-    stand out from noise. `scores` has a column for each score, and `reach` is a released length at which a person's part is cut.
+    Taking the wrong one of two classes for the larger costs their difference in accuracy. The share is the least that holds the cost to
+    FLOOR, in expectation over the differences that the first look leaves possible: classes that it shows to be far apart need no second.
+
+    >>> before, whole = np.array([300.0, 300.0]), np.array([50.0, 90.0])
+    >>> [round(second_share(apart, before, whole, 3000.0, pure=False), 2) for apart in (0.0, 500.0, 1000.0)]
+    [0.1, 0.02, 0.0]
+    """
+    shares = np.append(0.0, np.geomspace(*SECOND, 25))
+    part = (shares if pure else np.sqrt(shares))[:, None]  # pure noise falls with the share, Gaussian noise with its root
+    left = before * whole / np.hypot(before * part, whole)
+    possible = np.abs(apart + before[0] * NORMAL)
+    cost = (possible * ndtr(-possible / left[:, :1])) @ MASS / rows
+    enough = np.flatnonzero((cost <= FLOOR) & (left[:, 1] <= ROUGH * rows))
+    return float(shares[enough[0]]) if len(enough) else SECOND[1]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How scores covary with labels, summed over people, the deviation of its noise, and what it would be if scores were all signal."""
+
+    total: float
+    noise: float
+    whole: float
+
+
+def agreement(
+    scores: Array, codes: NDArray[np.int64], prior: Prior, reach: float, expected: float, purse: Purse, weights: Array | None = None
+) -> Agreement:
+    """A look at what was learned: the covariance of scores around their level with the labels and, where noise lets it be seen, the
+    curvature of the log likelihood along them, which is what the covariance would be if the scores were right; `expected` is that where it
+    is not released.
+
+    `scores` has a column for each score, and `reach` is a released length at which a person's part is cut, and the unit of the sums.
     """
     known = (codes >= 0)[:, None]
     parts = np.hstack([np.zeros_like(scores), scores]) if len(prior.shares) == 2 else scores
     parts = parts / max(reach, 1e-12) * known
     product = (((codes[:, None] == np.arange(len(prior.shares))) - prior.shares) * parts).sum(axis=1)
     bend = (parts**2) @ prior.shares - (parts @ prior.shares) ** 2
-    share = CHECK_PURE
-    columns = [product, bend] if purse.box_noise(2, share) < SEEN * prior.rows else [product]
+    columns = [product, bend] if purse.box_noise(2, CHECK_PURE) < SEEN * prior.rows else [product]
     whole = np.ones(len(codes)) if weights is None else weights
-    (total, *curvature), noise = purse.box_sum(np.clip(np.column_stack(columns), -1.0, 1.0) * whole[:, None], share)
-    if total <= PROOF_PURE * noise:
-        return 0.0
-    if not curvature or curvature[0] <= noise:
-        return 1.0
-    # Newton's step falls short of the maximum where scores are spread over more than about one unit, and only there
-    step = (total - noise / 2) / curvature[0]
-    spread = step * math.sqrt(max(curvature[0], 0.0) / (prior.rows * BEND))
-    return float(min((1 + min(spread / WIDE, 1.0) * (LONGEST - 1)) * step / max(reach, 1e-12), 1.0))
+    (total, *curvature), noise = purse.box_sum(np.clip(np.column_stack(columns), -1.0, 1.0) * whole[:, None], CHECK_PURE)
+    clear = bool(curvature) and curvature[0] > noise
+    return Agreement(float(total), noise, float(reach * curvature[0]) if clear else expected / max(reach, 1e-12))
 
 
 def class_shares(counts: Array, noise: float) -> Array:
@@ -148,32 +196,43 @@ def class_shares(counts: Array, noise: float) -> Array:
     return found
 
 
-def bearable_noise(shares: Array, harm: float = DOUBT) -> float:
-    """The deviation of noise in a score that turns people away from the larger class at an expected cost of at most `harm` in accuracy.
+def held(energy: float, chance: float, size: float, prior: Prior, noise: float, seen: Agreement | None = None) -> float:
+    """The part of a slope to keep: the one with the greatest expected gain in accuracy over the larger class.
 
-    Where the two largest classes are a logarithm o of their odds apart, noise of deviation t turns a share Phi(-o / t) of people, and
-    each costs tanh(o / 2) on average. Classes that are nearly even bear any noise.
+    `energy` is the mean square of the scores around their level, `chance` what it would be of noise alone, as uncertain as a sum of
+    `size` equal squares, and `noise` the deviation that noise has in the score of a row as it is. True scores are taken to be normal over
+    people, with one of SPREADS or none at all; the energy, and the agreement with labels where it was looked at, say how likely each one
+    is. For each the part of a score that is signal, the people whom it turns and what they gain are known, with the doubt about the odds of
+    the classes. Losses weigh AVERSE times as much as gains. Of parts that are as good the longest is kept: for probabilities it matters
+    where nobody is turned, and where classes are even there is no larger class to fall below.
 
-    >>> [round(bearable_noise(np.array([1 - p, p]), 0.01), 2) for p in (0.5, 0.505, 0.6, 0.76, 0.95)]
-    [inf, inf, 0.25, 0.56, 1.29]
+    >>> even, uneven = Prior(np.array([0.5, 0.5]), 1e4, False), Prior(np.array([0.2, 0.8]), 1e4, False)
+    >>> [round(held(energy, 1.0, 8, uneven, 2.0), 2) for energy in (0.5, 1.0, 2.0, 4.0, 16.0)]
+    [0.04, 0.07, 0.24, 0.68, 0.93]
+    >>> round(held(2.0, 1.0, 8, even, 2.0), 2)
+    0.24
     """
-    second, first = np.sort(shares)[-2:]
-    apart = math.log(first / second)
-    cost = math.tanh(apart / 2)
-    return math.inf if cost <= 2 * harm else apart / -float(ndtri(harm / cost))
-
-
-def held(energy: float, chance: float, size: float, shares: Array, noise: float) -> float:
-    """The factor for a slope: James and Stein's where it is clear, and elsewhere what keeps the cost of its noise beside the larger class
-    to DOUBT. `noise` is the deviation that it has in the score of a row as it is.
-
-    Where classes are even there is no larger class to fall below, and a slope of which nothing can be told is kept.
-
-    >>> even, uneven = np.array([0.5, 0.5]), np.array([0.2, 0.8])
-    >>> held(1.0, 1.0, 4, even, 1.0), round(held(1.0, 1.0, 4, uneven, 2.0), 2), held(4.0, 1.0, 4, uneven, 2.0)
-    (1.0, 0.29, 0.75)
-    """
-    return kept(energy, chance, size) or min(1.0, bearable_noise(shares) / max(noise, 1e-300))
+    chance = max(chance, 1e-300)
+    spreads = np.append(0.0, SPREADS) ** 2
+    whole = spreads + chance
+    signal = spreads / whole
+    logs = -size / 2 * (np.log(whole) + energy / whole)
+    if seen is not None:
+        expected = signal * seen.whole
+        variance = seen.noise**2 + (ROUGHLY * expected) ** 2
+        logs = logs - (seen.total - expected) ** 2 / (2 * variance) - np.log(variance) / 2
+    likely = np.append(NOTHING, np.full(len(SPREADS), (1 - NOTHING) / len(SPREADS))) * np.exp(logs - logs.max())
+    likely /= likely.sum()
+    other, most = np.sort(prior.shares)[-2:]
+    apart, long = math.log(most / other), max(noise / math.sqrt(chance), 1.0)
+    parts = float(likely @ signal) * np.linspace(0.0, 1.0, 21)
+    scores = long * np.sqrt(whole)[:, None] * NORMAL  # as they came out, for each spread
+    doubt = (prior.doubt**2 + long**2 * signal * chance)[:, None]  # the variance of the true log odds, given such a score
+    # the mean of tanh(x / 2) over normal x, by the usual approximation of a logistic by a normal function (MacKay 1992)
+    gain = -np.tanh((apart + signal[:, None] * scores) / 2 / np.sqrt(1 + np.pi * doubt / 8))
+    gains = ((apart + parts[:, None, None] * scores < 0) * gain) @ MASS
+    value = np.where(gains > 0, gains, AVERSE * gains) @ likely
+    return float(parts[np.flatnonzero(value >= value.max() - TIED)[-1]])
 
 
 def kept(energy: float, chance: float, size: float) -> float:

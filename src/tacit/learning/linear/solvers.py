@@ -394,6 +394,8 @@ def step_noise(plan: Plan, space: Geometry, schedule: Schedule, penalty: float, 
 
 # a typical second derivative of the logistic loss beside the variance of the labels, and how much of a sample's own noise counts
 CURVE, SAMPLED = 0.6, 0.3
+UNEQUAL = -np.log1p(-(np.arange(8) + 0.5) / 8)  # quantiles of an exponential variable
+UNEQUAL /= UNEQUAL.mean()
 
 
 def slope_energy(
@@ -414,16 +416,19 @@ def slope_energy(
     values = np.maximum(values, 0.0)
     reach = math.sqrt(1 + plan.intercept**2)
     deviations = _deviation(plan, plan.step_multiplier) * schedule.clips * reach / space.rows
-    curve = CURVE * variance * values
+    # where no second moment was released, its eigenvalues are taken to be as unequal as exponential variables
+    apart = np.ones((1, 1)) if space.bend.any() else UNEQUAL[:, None]
+    curve = CURVE * variance * values * apart
     squares = penalty / space.rows * ((space.shape @ vectors) ** 2).sum(axis=0)  # of coefficients, by what they are in the geometry
-    drawn = remembered(schedule.slope_steps, deviations, curve, schedule.averaged, squares)
-    at, mean = np.zeros(d), np.zeros(d)  # what a steady pull of 1 comes to
+    wide = np.broadcast_to(squares, curve.shape)
+    drawn = remembered(schedule.slope_steps, deviations, curve.ravel(), schedule.averaged, wide.ravel()).reshape(curve.shape)
+    at, mean = np.zeros_like(curve), np.zeros_like(curve)  # what a steady pull of 1 comes to
     for t, step in enumerate(schedule.slope_steps):
         at = (at + step * (1 - curve * at)) / (1 + step * squares)
         mean += at / schedule.averaged if t >= plan.steps - schedule.averaged else 0.0
-    sampled = SAMPLED * variance * values / space.rows * mean**2
+    sampled = SAMPLED * variance * values * apart / space.rows * mean**2
     energy = float((((slope @ vectors) ** 2) * values).sum())
-    parts, outputs = (drawn + sampled) * values, len(fit.coef)
+    parts, outputs = (drawn + sampled).mean(axis=0) * values, len(fit.coef)
     # a sum of unequal squares varies like one of fewer equal ones
     return energy, outputs * float(parts.sum()), outputs * float(parts.sum() ** 2 / max(float((parts**2).sum()), 1e-300))
 

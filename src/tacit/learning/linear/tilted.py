@@ -17,7 +17,7 @@ True
 
 *The floor.* With parameters 0 the model predicts the released shares of the classes. Where the tilt would drown the
 signal, the predicted error is least for a large ridge, which leaves the parameters near 0; and what the noise alone
-explains is taken off at the end (`prior.kept`).
+explains is taken off at the end (`prior.held`).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from tacit.accounting import Adjacency, Guarantee
 from tacit.learning.linear.error_bars import NoiseBar
 from tacit.learning.linear.losses import Loss
 from tacit.learning.linear.newton import minimise_scores
-from tacit.learning.linear.prior import CHECK_PURE, Prior, agreed_length, held
+from tacit.learning.linear.prior import CHECK_PURE, Prior, agreement, held
 from tacit.learning.linear.pure import LARGEST, STEP, TILT_STEP, cube_noise, deviation
 from tacit.learning.linear.purse import Purse
-from tacit.learning.linear.solvers import CURVE, SAMPLED, LinearFit
+from tacit.learning.linear.solvers import CURVE, SAMPLED, UNEQUAL, LinearFit
 from tacit.learning.linear.staged import Frame
 from tacit.mechanisms import farthest
 from tacit.noise import from_lattice, round_to_lattice
@@ -47,7 +47,7 @@ Array = NDArray[np.float64]
 # shares of epsilon: centre and spread, and the distance to the exact minimiser; `Prior` has its own
 SPREAD, REST = 0.07, 0.02
 # n epsilon over d^1.5 below which there is nothing to learn but the classes; there is little; no spread is bought
-NONE, FEW, SQUARES = 2.0, 22.0, 30.0
+NONE, FEW, SQUARES = 2.0, 40.0, 30.0
 WIDE, SOON, MOST = 6.0, 0.7, 0.4  # rows are cut at so many deviations at most, and how soon; no deviation is above MOST times that many
 PROVED = 0.3  # scores are cut at this part of the parameters' length where they are compared with the labels
 CONSTANT = 0.5  # the constant coordinate beside coordinates in [-1, 1]
@@ -55,7 +55,7 @@ FINE = 0.01  # the noise for the distance, as a part of the noise that the tilt 
 LENGTH = 3.0  # a typical length of the parameters for rows in units of WIDE deviations
 ROUND = 1e-12
 # a vote on the slope: its share at most, the noise of a count over the rows that is fine enough, and that is too much for a vote
-VOTE, TOLD, UNSURE = 0.08, 0.005, 0.05
+VOTE, TOLD, UNSURE = 0.03, 0.005, 0.05
 TURNED = 3.0  # deviations by which people must be seen to be turned
 SOLVED = 1e-11  # of a gradient, for each row
 #: What is added for squared coefficients in public units, by the weights of the classes.
@@ -132,15 +132,20 @@ def tilted_minimum(
     theta = minimise_scores(moved, bounded, np.where(known, codes, 0).astype(np.float64), ridge=ridges, tilt=tilt, distance=distance)
     point = round_to_lattice(theta.ravel(), STEP, bounds=(-LARGEST, LARGEST))
     released = from_lattice(point + drawn(output, STEP), STEP).reshape(outputs, width)
-    parts = left**2 + SAMPLED * n * variance * size * pull**2  # and what a sample of people does to it
+    # curvatures are unequal, and what a sample of people does to a parameter grows with them
+    unequal = np.ones((len(UNEQUAL), width))
+    if not squares:
+        unequal[:, :-1] = UNEQUAL[:, None]
+    pulls = 1 / (curve * unequal + ridges)
+    parts = ((deviation(width) * scale) ** 2 * pulls**2 + SAMPLED * n * variance * size * unequal * pulls**2).mean(axis=0)
     chance = size * parts
-    # a sum of unequal squares varies like one of fewer equal ones
-    directions = outputs * float(chance.sum() ** 2 / (chance @ chance))
+    directions = outputs * alike(chance)
     energy, noisy = float((size * released**2).sum()), math.sqrt(float(whole @ parts))
-    factor = held(energy, outputs * float(chance.sum()), directions, prior.shares, noisy)
+    seen = None
     if prior.few:
         length = PROVED * float(np.linalg.norm(released))
-        factor = min(factor, agreed_length(bounded @ released.T, codes, prior, length, purse, weights))
+        seen = agreement(bounded @ released.T, codes, prior, length, n * variance * energy, purse, weights)
+    factor = held(energy, outputs * float(chance.sum()), directions, prior, noisy, seen)
     # the model is linear in the rows as they are, not in what was cut off them for the fit: so are the people counted
     if vote and turns_wrongly(_scores(U, frame.centre, reach, factor * released), codes, offset, purse, vote, weights):
         factor = 0.0
@@ -151,6 +156,16 @@ def tilted_minimum(
     units = np.diag(np.append(1 / reach, CONSTANT))
     units[-1, :-1] = -frame.centre / reach
     return LinearFit(coef, level, scale, NoiseBar(most * np.eye(d + 1), "bound", gaussian=False).through(units))
+
+
+def alike(parts: Array) -> float:
+    """How many equal squares of normal variables vary like the squares of cube noise, with means in these proportions.
+
+    Noise in a cube is a common radius, the sum of d + 1 exponential variables, times independent uniform ones.
+    """
+    width = len(parts)
+    radius = (width + 3) * (width + 4) / ((width + 1) * (width + 2))  # E r^4 / (E r^2)^2
+    return 2 / (radius * (1 + 0.8 * float(parts @ parts) / float(parts.sum()) ** 2) - 1)
 
 
 def _scores(U: Array, centre: Array, reach: Array, parameters: Array) -> Array:
