@@ -237,7 +237,7 @@ def rounded_sums(sigma: Fraction, steps: int, last: float) -> list[Outputs]:
             known = _sum_laws(p[: before + 1], q[: before + 1], steps, points)
             law = [a - b for a, b in zip(law[0], known[0], strict=True)], [a - b for a, b in zip(law[1], known[1], strict=True)]
         rest = [done[i] - passed[i] - sum(law[i], to_ball(0)) for i in (0, 1)]
-        levels += [list(zip(*law, strict=True)), [(rest[0], rest[1])]]
+        levels += [list(zip(law[0], law[1], strict=True)), [(rest[0], rest[1])]]
         passed = done
         if float(lattice) * largest > last * steps:
             break

@@ -298,7 +298,7 @@ def _epochs(event: Event, parts: Resolved, added: bool) -> list[tuple[Cells, int
     counts: dict[Cells, int] = {}
     for one in parts.allocations:
         sigma = _noise_of(event, one)
-        cells = EpochCells(sigma, one.steps, added) if one.steps > 1 else SampledGaussianCells(Fraction(1), 1 / sigma)
+        cells: Cells = EpochCells(sigma, one.steps, added) if one.steps > 1 else SampledGaussianCells(Fraction(1), 1 / sigma)
         counts[cells] = counts.get(cells, 0) + one.count
     return list(counts.items())
 

@@ -312,7 +312,10 @@ def subset_for(
     rests = [bent(1) - 0.5 * bent(2)]
     if len(bands) > 1:
         rests.append(bent(2) - float(usual @ (bent(2) * rests[0])) / max(float(usual @ rests[0] ** 2), 1e-300) * rests[0])
-    rounded, firsts, sizes, told = [], [], [], [np.ones_like(a), a]
+    rounded: list[Any] = []
+    firsts: list[int] = []
+    sizes: list[int] = []
+    told: list[Array] = [np.ones_like(a), a]
     for rest, values in zip(rests, bands, strict=True):
         if len(bands) > 1:  # modulo a few deviations
             deviation = math.sqrt(max(steps * float(usual @ (rest - float(usual @ rest)) ** 2), 1e-24))
