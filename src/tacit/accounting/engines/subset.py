@@ -32,6 +32,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.accounting.engines.stop_loss import UNIT, crossing, log_mgf
 from tacit.accounting.pairs.likelihood_ratio import GaussianRatio
@@ -191,7 +192,12 @@ class Table:
 
 
 def _table(
-    weights: list[list[Array]], laws: Sequence[Law], index: Array, shape: tuple[int, ...], degree: int, start: tuple[int, ...]
+    weights: list[list[Array]],
+    laws: Sequence[Law],
+    index: NDArray[np.signedinteger[Any]],
+    shape: tuple[int, ...],
+    degree: int,
+    start: tuple[int, ...],
 ) -> Table:
     """One table for each law, by a transform of each list of weights; `index` is where the nodes lie in the folded table.
 
