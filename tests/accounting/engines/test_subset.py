@@ -164,12 +164,13 @@ MUTANTS = {
 }
 
 
+@pytest.mark.parametrize("bands", [(96,), (48, 24)])
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_bound_with_a_fault_falls_below_the_truth(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bound_with_a_fault_falls_below_the_truth(name: str, bands: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     lower, _ = delta_once(GaussianRatio(1.0), 100, 0.3, 1, 1e-7)
-    assert subset_for(GaussianRatio(1.0), 100, 1, 0.3, lower, (96,)).upper(0.3) >= lower
+    assert subset_for(GaussianRatio(1.0), 100, 1, 0.3, lower, bands).upper(0.3) >= lower
     monkeypatch.setattr(subset, *MUTANTS[name])
-    assert subset_for(GaussianRatio(1.0), 100, 1, 0.3, lower, (96,)).upper(0.3) < lower
+    assert subset_for(GaussianRatio(1.0), 100, 1, 0.3, lower, bands).upper(0.3) < lower
 
 
 def test_five_of_a_hundred_hold_what_sampling_says() -> None:
