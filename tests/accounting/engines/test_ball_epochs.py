@@ -145,8 +145,7 @@ def test_levels_are_those_of_an_enumeration(monkeypatch: pytest.MonkeyPatch) -> 
         ends = [0.0] + [lattice * (j + 0.5) for j in range(count + 1)]
         z = [float(sigma) * math.log(y) + 0.5 / float(sigma) if y else -math.inf for y in ends]
         return [
-            (float(norm.cdf(b - 1 / sigma) - norm.cdf(a - 1 / sigma)), float(norm.cdf(b) - norm.cdf(a)))
-            for a, b in itertools.pairwise(z)
+            (float(norm.cdf(b - 1 / sigma) - norm.cdf(a - 1 / sigma)), float(norm.cdf(b) - norm.cdf(a))) for a, b in itertools.pairwise(z)
         ]
 
     usual = steps * (1 + min(12 * math.sqrt(math.expm1(1) / steps), 3.0))
