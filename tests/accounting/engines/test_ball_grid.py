@@ -129,7 +129,6 @@ def test_a_mutant_that_rounds_the_wrong_way_is_seen(monkeypatch: pytest.MonkeyPa
 
 def test_what_has_no_proof_is_refused() -> None:
     for event, relation in (
-        (Repeated(Sampled(RandomAllocation(20), Gaussian(2)), 2), None),
         (Sampled(RandomAllocation(20, 3), Gaussian(2)), None),
         (Sampled(WithReplacement(100, 10), Gaussian(2)), RO),
     ):

@@ -138,6 +138,19 @@ def test_one_of_many_agrees_with_the_law_of_one_sum(sigma: float, steps: int, ep
     assert high - low < 0.02 * high
 
 
+@pytest.mark.parametrize("bands", [(8,), (24, 12), (8, 4)])
+@pytest.mark.parametrize("reach", [12.0, 1.5])
+def test_sums_may_be_told_coarsely_and_modulo_anything(bands: tuple[int, ...], reach: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few values, and values that come back within two deviations, still hold the truth: only their distance grows."""
+    monkeypatch.setattr(subset, "_REACH", reach)
+    exact = two_of_three(0.7, 3.0)
+    known = subset_for(GaussianRatio(0.7), 3, 2, 3.0, exact, bands)
+    assert known.lower(3.0) <= exact <= known.upper(3.0)
+    lower, upper = delta_once(GaussianRatio(0.7), 40, 2.0, 1, 1e-7)
+    known = subset_for(GaussianRatio(0.7), 40, 1, 2.0, lower, bands)
+    assert known.lower(2.0) <= upper and lower <= known.upper(2.0)
+
+
 MUTANTS = {
     "a cap of half the size": ("i0e", lambda v: 0.5 * i0e(v)),
     "mean squares that miss a hundredth": (
@@ -151,12 +164,13 @@ MUTANTS = {
 }
 
 
+@pytest.mark.parametrize("bands", [(96,), (48, 24)])
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_bound_with_a_fault_falls_below_the_truth(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bound_with_a_fault_falls_below_the_truth(name: str, bands: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     lower, _ = delta_once(GaussianRatio(1.0), 100, 0.3, 1, 1e-7)
-    assert subset_for(GaussianRatio(1.0), 100, 1, 0.3, lower, 96).upper(0.3) >= lower
+    assert subset_for(GaussianRatio(1.0), 100, 1, 0.3, lower, bands).upper(0.3) >= lower
     monkeypatch.setattr(subset, *MUTANTS[name])
-    assert subset_for(GaussianRatio(1.0), 100, 1, 0.3, lower, 96).upper(0.3) < lower
+    assert subset_for(GaussianRatio(1.0), 100, 1, 0.3, lower, bands).upper(0.3) < lower
 
 
 def test_five_of_a_hundred_hold_what_sampling_says() -> None:
@@ -199,6 +213,14 @@ def test_several_of_a_hundred_are_known_to_a_thousandth(selected: int, delta: fl
     assert back.lower <= delta and back.upper <= delta * (1 + 1e-3)
 
 
+@pytest.mark.parametrize("selected", [2, 5])
+def test_little_noise_is_known_to_a_thousandth_by_a_third_sum(selected: int) -> None:
+    found = allocation_bracket(0.7, 100, selected, delta=1e-5)
+    lower, upper = {2: (3.1972, 3.2022), 5: (6.1603, 6.1687)}[selected]  # by two sums
+    assert lower <= found.lower and found.upper <= upper
+    assert found.width <= 1e-3 * found.upper
+
+
 def test_more_steps_cost_more_and_more_noise_less() -> None:
     ladder = [allocation_bracket(1.0, 30, k, delta=1e-4) for k in (1, 2, 3)]
     assert all(a.upper < b.lower for a, b in itertools.pairwise(ladder))
@@ -207,7 +229,7 @@ def test_more_steps_cost_more_and_more_noise_less() -> None:
 
 
 def test_an_epsilon_below_the_one_it_was_made_for_gets_no_bound() -> None:
-    known = subset_for(GaussianRatio(1.0), 30, 2, 1.0, 1e-3, 48)
+    known = subset_for(GaussianRatio(1.0), 30, 2, 1.0, 1e-3, (48,))
     assert known.upper(0.9) == 1.0
     assert known.lower(1.0) <= known.upper(1.0) < 1e-1
     assert known.upper(1.2) < known.upper(1.0)

@@ -35,7 +35,7 @@ _POINTS = 12_000  # lattice points of the sum, up to the largest K
 
 
 @dataclass(frozen=True)
-class _Sums:
+class Sums:
     """E[(K - S)_+] for every K up to the end of the lattice, from one of the two laws: prefix sums of masses and of first moments."""
 
     step: Fraction
@@ -54,10 +54,11 @@ class _Sums:
         return moved * self.mass[index] - self.moment[index]
 
 
-def _sums(sigma: Fraction, steps: int, most: Fraction, upper: bool) -> _Sums:
+def _sums(sigma: Fraction, steps: int, most: Fraction, upper: bool, points: int = 0) -> Sums:
     from flint import arb_poly
 
-    step, spread = most / _POINTS, to_ball(1 / sigma)
+    points = points or _POINTS
+    step, spread = most / points, to_ball(1 / sigma)
 
     def head(y: Fraction) -> tuple[arb, arb]:
         """Mass and first moment of Y below y."""
@@ -66,7 +67,7 @@ def _sums(sigma: Fraction, steps: int, most: Fraction, upper: bool) -> _Sums:
         z = to_ball(y).log() / spread + spread / 2
         return normal(z), normal(z - spread)
 
-    size = _POINTS + 2
+    size = points + 2
     mass, shift, mean = [to_ball(0)] * size, Fraction(0), to_ball(1)
     if upper:
         before = head(Fraction(0))
@@ -111,7 +112,12 @@ def _sums(sigma: Fraction, steps: int, most: Fraction, upper: bool) -> _Sums:
         moment += p * to_ball(step * k)
         masses.append(total)
         moments.append(moment)
-    return _Sums(step, steps * shift, steps * mean, masses, moments)
+    return Sums(step, steps * shift, steps * mean, masses, moments)
+
+
+def spread_sums(sigma: Fraction, steps: int, most: Fraction, points: int) -> Sums:
+    """The upper end of E[(K - S)_+] for K up to `most`, on a lattice of so many points; the mean of the sum is exact."""
+    return _sums(sigma, steps, most, True, points)
 
 
 def _cut(polynomial: arb_poly, size: int) -> arb_poly:
@@ -121,7 +127,7 @@ def _cut(polynomial: arb_poly, size: int) -> arb_poly:
     return arb_poly(polynomial.coeffs()[:size])
 
 
-def _deltas(low: _Sums, high: _Sums, steps: int, epsilon: Fraction) -> tuple[float, float]:
+def _deltas(low: Sums, high: Sums, steps: int, epsilon: Fraction) -> tuple[float, float]:
     """The larger of the two directions, from below and from above."""
     factor = to_ball(epsilon).exp()
     removed = [sums.mean / steps - factor + sums.below(steps * factor) / steps for sums in (low, high)]
@@ -130,7 +136,7 @@ def _deltas(low: _Sums, high: _Sums, steps: int, epsilon: Fraction) -> tuple[flo
     return max(0.0, math.nextafter(lower, -math.inf)), min(1.0, max(0.0, math.nextafter(upper, math.inf)))
 
 
-def _both(sigma: Fraction, steps: int, epsilon: float) -> tuple[_Sums, _Sums]:
+def _both(sigma: Fraction, steps: int, epsilon: float) -> tuple[Sums, Sums]:
     if steps * math.exp(min(epsilon, 50.0)) > 200 * steps or steps > 5000:
         raise UnsupportedError("no proof within reach: the sums spread too far; ask without certify=True")
     most = Fraction(steps * math.exp(epsilon) * (1 + 1e-3))

@@ -18,12 +18,14 @@ in each step's exp(-L), which is Q/P.
   first point.
 - *From below.* A cell around a lattice point is told as one output, whose Q/P is the mean over the cell: delta falls. Its loss log(p/q) is
   not on the lattice, but within a second-order distance; all of them are lowered by one shift eta, so that they are, or by a whole step.
+- *Epochs of random allocation* are known from both sides only, and bring a law for each end (`tacit.accounting.engines.ball_epochs`).
 - *Composition.* Products of polynomials in ball arithmetic. What a product loses at its ends is added to the upper end's mass at infinity.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -243,8 +245,38 @@ class AtomCells:
         return self.losses[1] - self.losses[0] if len(self.losses) > 1 else None
 
 
+class Enclosed(ABC):
+    """A step that is known from both sides only: a law that costs more, and tails of outputs that cost less."""
+
+    @abstractmethod
+    def reach(self, budget: float) -> tuple[float, float, float]:
+        """As in `Cells`."""
+
+    @abstractmethod
+    def raised(self, step: Fraction, first: int, last: int, cut: float) -> Law:
+        """A law that costs more, on the lattice points from `first` to `last`; ends of `cut` in all may go to infinity."""
+
+    @abstractmethod
+    def tails(self, loss: Fraction) -> tuple[arb, arb]:
+        """P- and Q-mass of the outputs whose loss is above this one."""
+
+    def whole(self) -> arb:
+        return to_ball(1)
+
+    def atoms(self) -> list[tuple[Fraction, arb, arb]]:
+        return []
+
+    @property
+    def unit(self) -> Fraction | None:
+        return None
+
+    @property
+    def infinite(self) -> Fraction:
+        return Fraction(0)
+
+
 @dataclass(frozen=True)
-class _Law:
+class Law:
     """Masses on step times (start, start + 1, ...), less `shift`, and the mass at infinity."""
 
     start: int
@@ -252,7 +284,7 @@ class _Law:
     infinite: arb
     shift: Fraction = Fraction(0)
 
-    def trimmed(self, cut: float, upper: bool) -> _Law:
+    def trimmed(self, cut: float, upper: bool) -> Law:
         """Without ends of less than `cut` in all; the upper law has them at infinity."""
         most, lost = to_ball(cut), to_ball(0)
         first, last = 0, len(self.mass)
@@ -263,9 +295,9 @@ class _Law:
             low, first = more, first + 1
         if first == 0 and last == len(self.mass):
             return self
-        return _Law(self.start + first, self.mass[first:last], self.infinite + lost + low if upper else self.infinite, self.shift)
+        return Law(self.start + first, self.mass[first:last], self.infinite + lost + low if upper else self.infinite, self.shift)
 
-    def times(self, other: _Law, cut: float, upper: bool) -> _Law:
+    def times(self, other: Law, cut: float, upper: bool) -> Law:
         from flint import arb_poly
 
         if len(self.mass) + len(other.mass) > _LONGEST:
@@ -273,9 +305,9 @@ class _Law:
         product = arb_poly(self.mass) * arb_poly(other.mass)
         mass = product.coeffs() + [to_ball(0)] * (len(self.mass) + len(other.mass) - 1 - product.length())
         infinite = self.infinite + other.infinite - self.infinite * other.infinite
-        return _Law(self.start + other.start, mass, infinite, self.shift + other.shift).trimmed(cut, upper)
+        return Law(self.start + other.start, mass, infinite, self.shift + other.shift).trimmed(cut, upper)
 
-    def power(self, count: int, cut: float, upper: bool) -> _Law:
+    def power(self, count: int, cut: float, upper: bool) -> Law:
         result, base = None, self
         while count:
             if count & 1:
@@ -287,7 +319,7 @@ class _Law:
         return result
 
 
-def _raised(cells: Cells, step: Fraction, first: int, last: int) -> _Law:
+def _raised(cells: Cells, step: Fraction, first: int, last: int) -> Law:
     """The law that costs more, on the lattice points from `first` to `last`."""
     mass = [to_ball(0)] * (last - first + 1)
     scale = 1 - to_ball(-step).exp()
@@ -316,10 +348,10 @@ def _raised(cells: Cells, step: Fraction, first: int, last: int) -> _Law:
             mass[int(place) - first] += p
         else:
             put(math.floor(place), p, q)
-    return _Law(first, mass, infinite)
+    return Law(first, mass, infinite)
 
 
-def _lowered(cells: Cells, step: Fraction, first: int, last: int) -> _Law:
+def _lowered(cells: Cells, step: Fraction, first: int, last: int) -> Law:
     """The law that costs less."""
     found: list[tuple[int, arb, arb]] = []  # nearest point, P-mass, loss of the cell as one output
     above = cells.tails(step * first - step / 2)
@@ -330,7 +362,13 @@ def _lowered(cells: Cells, step: Fraction, first: int, last: int) -> _Law:
             found.append((i, p, (p / q).log()))
         above = base
     if above[0] > 0:  # what lies beyond the lattice is lowered to its last point
-        found.append((last, above[0], to_ball(step * last)))
+        top = to_ball(step * last)
+        if isinstance(cells, Enclosed):  # of outputs that are smeared, some may lie lower
+            if above[1] > 0:
+                told = (above[0] / above[1]).log()
+                found.append((last, above[0], top if told >= top else told))
+        else:
+            found.append((last, above[0], top))
     # a larger shift lowers all losses, a smaller one leaves more cells that go down by a whole step
     off = sorted(((max(0.0, float((to_ball(step * i) - loss).upper())), float(p.mid())) for i, p, loss in found), reverse=True)
     best, beyond, shift = math.inf, 0.0, 0.0
@@ -346,12 +384,15 @@ def _lowered(cells: Cells, step: Fraction, first: int, last: int) -> _Law:
             mass[min(index, last) - first] += p
 
     for i, p, loss in found:
-        put(i if loss >= to_ball(step * i - eta) else i - 1, p)
-        if not loss >= to_ball(step * (i - 1) - eta):
-            raise UnsupportedError("no proof within reach: a cell is wider than its losses; ask without certify=True")
+        index = i if loss >= to_ball(step * i - eta) else i - 1
+        if not loss >= to_ball(step * index - eta):
+            if not isinstance(cells, Enclosed):
+                raise UnsupportedError("no proof within reach: a cell is wider than its losses; ask without certify=True")
+            index = math.floor((Fraction(math.nextafter(float(loss.lower()), -math.inf)) + eta) / step)
+        put(index, p)
     for exact, p, _ in cells.atoms():
         put(math.floor((exact + eta) / step), p)
-    return _Law(first, mass, to_ball(cells.infinite), eta)
+    return Law(first, mass, to_ball(cells.infinite), eta)
 
 
 @dataclass(frozen=True)
@@ -359,12 +400,12 @@ class _Curve:
     """The composed law, with sums from the right, so that delta is had at any epsilon at once."""
 
     step: Fraction
-    law: _Law
+    law: Law
     above: list[arb]
     tilted: list[arb]
 
     @staticmethod
-    def of(step: Fraction, law: _Law) -> _Curve:
+    def of(step: Fraction, law: Law) -> _Curve:
         above, tilted = [to_ball(0)], [to_ball(0)]
         ratio, weight = to_ball(step).exp(), to_ball(law.shift - step * (law.start + len(law.mass) - 1)).exp()
         for mass in reversed(law.mass):
@@ -397,7 +438,12 @@ def _curves(components: Sequence[tuple[Cells, int]], level: float) -> tuple[_Cur
         result = None
         for (cells, count), (low, high, _) in zip(components, ends, strict=True):
             first, last = math.floor(low / float(step)) - 1, math.ceil(high / float(step)) + 1
-            one = _raised(cells, step, first, last) if upper else _lowered(cells, step, first, last)
+            if not upper:
+                one = _lowered(cells, step, first, last)
+            elif isinstance(cells, Enclosed):
+                one = cells.raised(step, first, last, _SPARE * level / ops)
+            else:
+                one = _raised(cells, step, first, last)
             power = one.power(count, _SPARE * level / ops, upper)
             result = power if result is None else result.times(power, _SPARE * level / ops, upper)
         assert result is not None

@@ -45,6 +45,7 @@ from tacit.accounting.engines.ball_arithmetic import (
     support,
     to_ball,
 )
+from tacit.accounting.engines.ball_epochs import EpochCells
 from tacit.accounting.engines.ball_grid import (
     AtomCells,
     Cells,
@@ -69,7 +70,7 @@ from tacit.parameters import Number, count, number, probability
 if TYPE_CHECKING:
     from flint import arb
 
-    from tacit.accounting.resolve import Resolved, Step
+    from tacit.accounting.resolve import AllocationStep, Resolved, Step
 
 METHOD = "contour integral in ball arithmetic"
 _ONE_STEP = "closed form in ball arithmetic"
@@ -262,7 +263,10 @@ def _mixed(event: Event, parts: Resolved, what: str, value: Number) -> Bound:
     _exact([])  # asks for python-flint
     known = _exact_parameters(event)
     found: Bound | None = None
-    directions = [[(_cells(pair(step), known), step.count) for step in parts.steps] for pair in (_removing, _adding)]
+    directions: list[list[tuple[Cells, int]]] = [
+        [(_cells(pair(step), known), step.count) for step in parts.steps] + _epochs(event, parts, pair is _adding)
+        for pair in (_removing, _adding)
+    ]
     for cells in directions if directions[0] != directions[1] else directions[:1]:
         if what == "epsilon":
             target = Fraction(probability("delta", value))
@@ -271,12 +275,32 @@ def _mixed(event: Event, parts: Resolved, what: str, value: Number) -> Bound:
             one = grid_epsilon(cells, target)
         else:
             epsilon = Fraction(number("epsilon", value))
-            index = directions.index(cells)
-            about = compose.delta([((step.add if index else step.remove), step.count) for step in parts.steps], float(epsilon)).upper
+            about = _rough_delta(parts, float(epsilon), directions.index(cells))
             one = grid_delta(cells, epsilon, max(about, 1e-280))
         found = one if found is None else found.worst(one)
     assert found is not None
     return found
+
+
+def _rough_delta(parts: Resolved, epsilon: float, direction: int) -> float:
+    """About what delta will be: a guide for the lattice."""
+    pairs = [((step.add if direction else step.remove), step.count) for step in parts.steps]
+    if not parts.allocations:
+        return compose.delta(pairs, epsilon).upper
+    others = [(step.remove, step.add, step.count) for step in parts.steps]
+    one = parts.allocations[0]
+    alike = [s.count for s in parts.allocations if (s.noise_multiplier, s.steps) == (one.noise_multiplier, one.steps)]
+    return allocation_bracket(one.noise_multiplier, one.steps, 1, sum(alike), others, epsilon=epsilon).upper
+
+
+def _epochs(event: Event, parts: Resolved, added: bool) -> list[tuple[Cells, int]]:
+    """The epochs of random allocation, equal ones together."""
+    counts: dict[Cells, int] = {}
+    for one in parts.allocations:
+        sigma = _noise_of(event, one)
+        cells: Cells = EpochCells(sigma, one.steps, added) if one.steps > 1 else SampledGaussianCells(Fraction(1), 1 / sigma)
+        counts[cells] = counts.get(cells, 0) + one.count
+    return list(counts.items())
 
 
 def _removing(step: Step) -> Pair:
@@ -335,16 +359,24 @@ def _cells(pair: Pair, known: _Known) -> Cells:
     raise UnsupportedError(f"certify=True has no exact law for {type(pair).__name__} here; ask without it")
 
 
-def _allocated(event: Event, parts: Resolved, what: str, value: Number) -> Bound:
-    """One epoch of random allocation, one step of t each."""
-    _exact([])
-    steps = parts.allocations
-    if len(steps) > 1 or steps[0].count > 1 or steps[0].selected > 1 or parts.steps:
-        raise UnsupportedError("certify=True covers one epoch of random allocation, one step of t, by itself; ask without it")
+def _noise_of(event: Event, step: AllocationStep) -> Fraction:
+    """The exact noise multiplier of an allocation."""
     noises = _parameters(event)[0]
-    sigma = next((noise for noise in noises if math.isclose(float(noise), steps[0].noise_multiplier, rel_tol=1e-13)), None)
+    sigma = next((noise for noise in noises if math.isclose(float(noise), step.noise_multiplier, rel_tol=1e-13)), None)
     if sigma is None:
         raise UnsupportedError("certify=True covers one Gaussian sum a step under random allocation; ask without it")
+    if step.selected > 1:
+        raise UnsupportedError("certify=True covers random allocation to one step of t; ask without it")
+    return sigma
+
+
+def _allocated(event: Event, parts: Resolved, what: str, value: Number) -> Bound:
+    """Epochs of random allocation: one by itself from the law of its sum, anything else on a lattice of losses."""
+    _exact([])
+    steps = parts.allocations
+    if len(steps) > 1 or steps[0].count > 1 or parts.steps:
+        return _mixed(event, parts, what, value)
+    sigma = _noise_of(event, steps[0])
     if what == "delta":
         epsilon = number("epsilon", value)
         if not 0 <= epsilon < math.inf:

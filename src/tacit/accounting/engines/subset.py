@@ -3,7 +3,7 @@
 With Y_i the likelihood ratio of step i under Q and e_k the elementary symmetric polynomial, dP/dQ = R =
 e_k(Y_1, ..., Y_t) / C(t, k), and delta = E_Q[(R - K)_+] with K = e^eps. R is no sum, but two sums say nearly
 all about it: A of a = log(1 - q + q Y), the loss of one Poisson sampled step, and B of b, a second function
-of Y. Guarantees:
+of Y. Where few steps of little noise decide, C of a third function is told as well (0206). Guarantees:
 
 - Given (A, B) the mean and the mean square of R are known exactly: R^2 is a mean over two subsets, which
   share j steps with a hypergeometric chance, so that three products of transforms have the laws of (A, B)
@@ -32,19 +32,21 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.accounting.engines.stop_loss import UNIT, crossing, log_mgf
 from tacit.accounting.pairs.likelihood_ratio import GaussianRatio
 from tacit.accounting.pairs.pair import Array
-from tacit.accounting.special import i0e, irfft2, ndtr, next_fast_len, rfft2
+from tacit.accounting.special import i0e, irfftn, ndtr, next_fast_len, rfftn
 from tacit.errors import UnsupportedError
 
 MOST = 64  # steps out of many that this is worth it for
 _MASS_ERROR = 1e-11  # relative error of one step's masses and moments; the tests hold them against mpmath
+_REACH = 12.0  # deviations of a sum beside A before its values are taken for small ones again
 _SHARE = 1e-5  # of delta, for each of the rare events that are counted in full
-_CELLS = 1 << 21  # longest table
+_CELLS = {1: 1 << 21, 2: 1 << 23}  # longest table, by the number of sums beside A
 _NODES = 1 << 16  # longest lattice of one step
-_BANDS = (96, 192, 384)  # values of B, in turn, until the bracket is narrow
+_BANDS = ((96,), (192,), (384,), (64, 24))  # values of the other sums that are told apart, in turn, until the bracket is narrow
 _STEPS = 20_000
 _FAR = 100.0  # the largest epsilon
 NARROW = 8e-4  # relative width that is good enough
@@ -190,7 +192,12 @@ class Table:
 
 
 def _table(
-    weights: list[list[Array]], laws: Sequence[Law], index: Array, shape: tuple[int, int], degree: int, start: tuple[int, int]
+    weights: list[list[Array]],
+    laws: Sequence[Law],
+    index: NDArray[np.signedinteger[Any]],
+    shape: tuple[int, ...],
+    degree: int,
+    start: tuple[int, ...],
 ) -> Table:
     """One table for each law, by a transform of each list of weights; `index` is where the nodes lie in the folded table.
 
@@ -198,16 +205,16 @@ def _table(
     with positive coefficients, errs by at most its value at the moduli plus e, less its value at the moduli, plus its roundings; the
     inverse transform averages these errors and adds its own.
     """
-    size = shape[0] * shape[1]
+    size = math.prod(shape)
     unit = 8 * UNIT * (math.log2(size) + 2)
     mass, noise = [], []
     for law, given in zip(laws, weights, strict=True):
-        transforms = [rfft2(np.bincount(index, w, size).reshape(shape)) for w in given]
+        transforms = [rfftn(np.bincount(index, w, size).reshape(shape)) for w in given]
         moduli = [np.abs(f) for f in transforms]
-        value = irfft2(law(transforms), shape)
+        value = irfftn(law(transforms), shape)
         least, most = law(moduli), law([m + unit * float(w.sum()) for m, w in zip(moduli, given, strict=True)])
         spread = float((most - least).sum()) + (unit + (16 * degree + 800) * UNIT) * float(most.sum())
-        mass.append(np.roll(value, (-(start[0] % shape[0]), -(start[1] % shape[1])), (0, 1)))
+        mass.append(np.roll(value, [-(first % length) for first, length in zip(start, shape, strict=True)], range(len(shape))))
         noise.append(2 * spread / size)
     return Table(mass, noise)
 
@@ -246,7 +253,9 @@ class Subset:
         return min(1.0, float(part.sum()) * (1 + 1e-9) + self.constant)
 
 
-def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, delta: float, bands: int, coarse: float = 1.0) -> Subset:
+def subset_for(
+    ratio: GaussianRatio, steps: int, selected: int, floor: float, delta: float, bands: Sequence[int], coarse: float = 1.0
+) -> Subset:
     """Bounds good around epsilon = floor, where delta is about `delta`; upper ones hold from there on.
 
     Events that are so rare that they may count in full cost `_SHARE` of delta each: a ratio beyond the lattice, sums beyond the
@@ -297,39 +306,62 @@ def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, de
     tilt = theta - 1
     high = max(limit(a, tilt, tilt * low, law) for law in (0, 1))
     period = max(high - low, (-log_rare + 1) / tilt)
-    # The second statistic, less its tangent at a usual step: it rounds to nothing for most steps. Of a few it
-    # served best.
+    # The other statistics, less their tangents at a usual step: they round to nothing for most steps. Of a few the first served best;
+    # the second is what the first leaves of p^2.
     centre = float(usual @ a)
     usual_p = 1 - (1 - rate) * math.exp(-centre)
-    rest = p - 0.5 * p * p - (usual_p - 0.5 * usual_p**2) - (1 - usual_p) ** 2 * (a - centre)
-    unit = max((limit(rest, tilt, tilt * low) + limit(-rest, tilt, tilt * low)) / bands, 1e-12)
-    b = np.rint(rest / unit)
-    first, last = -math.ceil(limit(-b, tilt, tilt * low)), math.ceil(limit(b, tilt, tilt * low))
-    columns = np.stack([np.ones_like(a), a, b], axis=1) * np.sqrt(usual)[:, None]
-    fit = np.linalg.lstsq(columns, v * np.sqrt(usual), rcond=None)[0]
-    missed = v - fit[0] - fit[1] * a - fit[2] * b
-    margin = limit(-missed, tilt, tilt * low)
-    shape = (next_fast_len(max(last - first + 1, 2)), next_fast_len(math.ceil(period / step) + 2, real=True))
-    if (more := shape[0] * shape[1] / _CELLS) > 1:
+
+    def bent(power: int) -> Array:
+        """p^power less its tangent in a, for dp / da = 1 - p."""
+        return np.asarray(p**power - usual_p**power - power * usual_p ** (power - 1) * (1 - usual_p) * (a - centre))
+
+    rests = [bent(1) - 0.5 * bent(2)]
+    if len(bands) > 1:
+        rests.append(bent(2) - float(usual @ (bent(2) * rests[0])) / max(float(usual @ rests[0] ** 2), 1e-300) * rests[0])
+    rounded: list[Any] = []
+    firsts: list[int] = []
+    sizes: list[int] = []
+    told: list[Array] = [np.ones_like(a), a]
+    for rest, values in zip(rests, bands, strict=True):
+        if len(bands) > 1:  # modulo a few deviations
+            deviation = math.sqrt(max(steps * float(usual @ (rest - float(usual @ rest)) ** 2), 1e-24))
+            b, first, size = np.rint(rest * (values / (_REACH * deviation))), 0, values
+        else:  # all that is not rare, so that the cap on R may depend on it
+            unit = max((limit(rest, tilt, tilt * low) + limit(-rest, tilt, tilt * low)) / values, 1e-12)
+            b = np.rint(rest / unit)
+            first = -math.ceil(limit(-b, tilt, tilt * low))
+            size = max(math.ceil(limit(b, tilt, tilt * low)) - first + 1, 2)
+            told.append(b)
+        rounded.append(b.astype(np.int64))
+        firsts.append(first)
+        sizes.append(next_fast_len(size))
+    fit = np.linalg.lstsq(np.stack(told, axis=1) * np.sqrt(usual)[:, None], v * np.sqrt(usual), rcond=None)[0]
+    margin = limit(np.stack(told, axis=1) @ fit - v, tilt, tilt * low)
+    shape = (*sizes, next_fast_len(math.ceil(period / step) + 2, real=True))
+    if (more := math.prod(shape) / _CELLS[len(bands)]) > 1:
         if coarse * more > 16:
             raise UnsupportedError("the losses of all steps spread too far")
         return subset_for(ratio, steps, selected, floor, delta, bands, 1.1 * coarse * more)
-    if low + shape[1] * step > 300:
+    if low + shape[-1] * step > 300:
         raise UnsupportedError("the losses of all steps spread too far")
     begin = math.floor((low - steps * float(a[0])) / step)
-    index = (b.astype(np.int64) % shape[0]) * shape[1] + np.arange(len(a)) % shape[1]
+    index = np.ravel_multi_index((*rounded, np.arange(len(a))), shape, mode="wrap")
+    start = (*firsts, begin)
     g, h = np.exp(-a), one.ratio * np.exp(-a)
     laws = laws_of(steps, selected)
     weights = [[usual], [usual * g, usual * h], [usual * g * g, usual * g * h, usual * h * h]]
-    above = _table(weights, laws, index, shape, 2 * steps, (first, begin))
+    above = _table(weights, laws, index, shape, 2 * steps, start)
     parts = [w * np.exp(theta * a - log_total) for w in (one.cells, one.moments)]
-    under = _table([[parts[0]], [parts[0] * g, parts[1] * g]], laws[:2], index, shape, steps, (first, begin))
-    place = steps * float(a[0]) + step * (begin + np.arange(shape[1]))
+    under = _table([[parts[0]], [parts[0] * g, parts[1] * g]], laws[:2], index, shape, steps, start)
+    place = steps * float(a[0]) + step * (begin + np.arange(shape[-1]))
     ratio_at = np.exp(place)
     with np.errstate(over="ignore"):
         scale = np.exp(np.minimum(steps * log_total - theta * place, 700.0))
     relative = 8 * (steps + 1) * _MASS_ERROR + 1e-11
-    known = steps * fit[0] + fit[1] * place + fit[2] * (first + np.arange(shape[0]))[:, None] - margin
+    known = steps * fit[0] + fit[1] * place - margin
+    if len(fit) > 2:
+        known = known + fit[2] * (firsts[0] + np.arange(sizes[0]))[:, None]
+    known = np.broadcast_to(known, shape)
     cap = i0e(np.maximum(known, least)) * math.exp(-log_binomial) * ratio_at * (1 + 1e-9)
 
     def ends(table: Table, which: int) -> tuple[Array, Array]:
@@ -348,7 +380,7 @@ def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, de
     dropped = float(p_ends[1][wanted & ~kept].sum())
     # What the window folds back: from above, bounded with the window's end; from below, its P-mass of at most
     # 1 comes down by the period.
-    folded = math.exp(log_rare) + 2 * math.exp(-tilt * shape[1] * step)
+    folded = math.exp(log_rare) + 2 * math.exp(-tilt * shape[-1] * step)
     p_low, q_high = ends(under, 1)[0], ends(under, 0)[1]
     useful = (p_low > math.exp(floor) * q_high) & (place >= low)
     return Subset(
@@ -365,23 +397,27 @@ def subset_for(ratio: GaussianRatio, steps: int, selected: int, floor: float, de
 
 def subset_epsilon(ratio: GaussianRatio, steps: int, selected: int, delta: float, low: float, high: float) -> tuple[float, float]:
     """Both ends of the larger of `low` and the epsilon at delta of the removed record; `high` is known to be enough."""
-    width = math.inf
+    width, stalled = math.inf, False
     for bands in _BANDS:
+        if stalled and len(bands) == 1:
+            continue
         known = subset_for(ratio, steps, selected, low, delta, bands)
         low, high = crossing(known.lower, delta, low, high, 1e-6)[0], crossing(known.upper, delta, low, high, 1e-6)[1]
-        if high - low <= NARROW * high or high - low > 0.8 * width:
+        if high - low <= NARROW * high:
             break
-        width = high - low
+        stalled, width = high - low > 0.8 * width, high - low
     return low, high
 
 
 def subset_delta(ratio: GaussianRatio, steps: int, selected: int, epsilon: float, low: float, high: float) -> tuple[float, float]:
     """Both ends of delta at epsilon of the removed record, which is known to lie between `low` and `high`."""
-    width = math.inf
+    width, stalled = math.inf, False
     for bands in _BANDS:
+        if stalled and len(bands) == 1:
+            continue
         known = subset_for(ratio, steps, selected, epsilon, max(low, 1e-300), bands)
         low, high = max(low, known.lower(epsilon)), min(high, known.upper(epsilon))
-        if high - low <= 10 * NARROW * high or high - low > 0.8 * width:
+        if high - low <= 10 * NARROW * high:
             break
-        width = high - low
+        stalled, width = high - low > 0.8 * width, high - low
     return low, max(low, high)
