@@ -3,7 +3,7 @@
 What the package draws as private comes from `os.urandom`, and must: there is no seed to set. Here the one function that calls
 `os.urandom` is replaced, for the length of a test, by a generator that starts from the test's name; buffers and pools start empty.
 The package notices nothing: `is_private` stays true, pools are used, results carry no mark. The global generators of Python, numpy and
-torch, and the one of each open DuckDB, which draws rows, start from the same name. So do fixtures shared by several tests and modules as
+torch, those that numpy makes where no seed is named (an attacker's coins), and the one of each open DuckDB, which draws rows, start from the same name. So do fixtures shared by several tests and modules as
 they are imported: what they draw does not depend on who asked first. And Hypothesis draws the same examples for a test whether it runs
 alone or after all others.
 
@@ -34,7 +34,10 @@ from tacit.noise.source import SYSTEM, Words
 
 VARIABLE = "TACIT_TEST_STREAM"
 from_system = source.fresh
+seeded = np.random.default_rng
 connect, execute = duckdb.connect, duckdb.DuckDBPyConnection.execute
+#: The name of the stream of now as a number, and how many generators were made in it without a seed.
+made: list[int] = [0, 0]
 #: The number of the stream that each open DuckDB follows, and the number and the seed of the stream of now.
 followed: WeakKeyDictionary[duckdb.DuckDBPyConnection, int] = WeakKeyDictionary()
 now: tuple[int, float] = (0, 0.0)
@@ -51,6 +54,14 @@ class Named:
         if os.getpid() != self.process:
             return from_system(count)
         return np.frombuffer(bytearray(self.generator.random_raw(count).astype(np.uint64).tobytes()), dtype=np.uint64)
+
+
+def unseeded(seed: Any = None) -> np.random.Generator:
+    """Stands in for `numpy.random.default_rng`: without a seed, the next generator of the stream."""
+    if seed is not None or os.environ.get(VARIABLE, "") == "live":
+        return seeded(seed)
+    made[1] += 1
+    return seeded(made)
 
 
 def watched(*arguments: Any, **options: Any) -> duckdb.DuckDBPyConnection:
@@ -85,6 +96,7 @@ def start(name: str) -> None:
     seed = zlib.crc32(name.encode())
     random.seed(seed)
     np.random.seed(seed)
+    made[:] = [seed, 0]
     if "torch" in sys.modules:
         sys.modules["torch"].default_generator.manual_seed(seed)  # `torch.manual_seed` also queues a call for each device that is not there
     now = (now[0] + 1, seed / 2**32)
@@ -94,7 +106,7 @@ def start(name: str) -> None:
 def aside(name: str) -> Iterator[None]:
     """A stream of this name inside; afterwards the stream outside goes on as if nothing had been drawn."""
     torch = sys.modules.get("torch")
-    kept = (source.fresh, dict(SYSTEM.__dict__), dict(POOLS.__dict__), random.getstate(), np.random.get_state())
+    kept = (source.fresh, dict(SYSTEM.__dict__), dict(POOLS.__dict__), random.getstate(), np.random.get_state(), list(made))
     weights = None if torch is None else torch.get_rng_state()
     start(name)
     try:
@@ -105,6 +117,7 @@ def aside(name: str) -> Iterator[None]:
         POOLS.__dict__.update(kept[2])
         random.setstate(kept[3])
         np.random.set_state(kept[4])
+        made[:] = kept[5]
         if torch is not None:
             torch.set_rng_state(weights)
 
@@ -126,6 +139,7 @@ class Streams:
 
     def __init__(self) -> None:
         duckdb.connect, duckdb.DuckDBPyConnection.execute = watched, executed
+        np.random.default_rng = unseeded
 
     def pytest_collectstart(self, collector: pytest.Collector) -> None:
         start(collector.nodeid)

@@ -44,6 +44,7 @@ RESERVED = {"message", "code", "place", "file", "words", "otherwise", "wording"}
 NOT_IN_JOBS = {"ledger-format", "ledger-missing", "ledger-replaced", "statement-failed"}
 NOT_IN_JOBS |= {"key-known", "key-other-body"}  # of `key=`, which sessions and the service send
 NOT_IN_JOBS |= {"analyst-needed", "officer-unknown", "second-signature"}  # of sessions, and of decisions, which no job makes
+NOT_IN_JOBS |= {"other-process"}  # of a state that was copied into another process, which a job never does
 NOT_IN_JOBS |= {"made-up-after-book", "made-up-book", "made-up-inside"}  # of `made_up`, which has no book, and so no job
 
 

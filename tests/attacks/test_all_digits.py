@@ -17,7 +17,7 @@ from tests.tables.engines import places, servers
 
 from tacit.accounting import Guarantee
 from tacit.ledger import Budget
-from tacit.tables import Desk, Refused, Source, TableError, Unit, forms, plan
+from tacit.tables import Desk, Refused, Source, TableError, Unit, forms, plan, values
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.figures import integers
 from tacit.tables.values import Value
@@ -129,12 +129,12 @@ def test_groups_of_nanoseconds_are_all_there() -> None:
 
 def test_nanoseconds_cut_to_microseconds_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: what the code did before."""
-    whole = forms.column
+    whole = values.column
 
     def cut(name: str, sql_type: str | None) -> Value:
         return forms.in_microseconds(whole(name, sql_type))
 
-    for module in ("relation", "from_clause", "joins", "forms", "expressions"):
+    for module in ("relation", "from_clause", "joins", "forms", "expressions", "values", "dates"):
         monkeypatch.setattr(f"tacit.tables.{module}.column", cut, raising=False)
     engine = table()
     shown = [f"CASE WHEN {c} THEN 1 END" for c in PLAIN if "000001'" not in c]

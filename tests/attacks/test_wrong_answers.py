@@ -197,7 +197,7 @@ def test_an_enumeration_is_in_the_order_of_its_list_or_refused(levels: tuple[str
 
 def test_an_enumeration_in_the_order_of_its_letters_is_caught(levels: tuple[str, dict[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: what the code did before. 40 people were answered as none, with an interval of less than one."""
-    monkeypatch.setattr("tacit.tables.forms.LISTED", frozenset())
+    monkeypatch.setattr("tacit.tables.values.LISTED", frozenset())
     file, plain = levels
     wrong = [text for text in BY_ORDER if of_levels(file, text) != plain[text]]
     assert len(wrong) >= 5 and (of_levels(file, BY_ORDER[0]), plain[BY_ORDER[0]]) == (0, 40)

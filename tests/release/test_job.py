@@ -248,7 +248,7 @@ def test_every_field_is_in_the_guide() -> None:
     fields = {name for part in parts for name in part.model_fields}
     missing = {name for name in fields if not re.search(rf"\b{name}\b", page)}
     assert not missing
-    listed = page[page.index("| block | fields |") : page.index("A text that holds a comma")]
+    listed = page[page.index("| block | fields |") : page.index("Put a text that contains a comma")]
     assert {word for word in re.findall(r"`([a-z_]+)`", listed)} <= fields | {"table"}
 
 

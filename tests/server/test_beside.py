@@ -133,10 +133,12 @@ def test_a_price_is_booked_whatever_statements_run(own_house: House) -> None:
 
 
 def test_the_mutant_books_when_a_statement_ends(own_house: House) -> None:
-    own_house.service.datasets["visits"].outside = nullcontext  # a turn is kept while the engine works
+    own_house.service.datasets["visits"].outside = nullcontext  # the turn is kept while the engine works
+    worker = own_house.service.worker
+    worker.to_plan, worker.to_book = 0.0, PATIENCE
     before = reserves(own_house)
     with running(own_house, 6):
-        assert not until(lambda: reserves(own_house) > before + 2, patience=1)
+        assert not until(lambda: reserves(own_house) > before + 1, patience=1)
     assert until(lambda: reserves(own_house) == before + 6)
 
 

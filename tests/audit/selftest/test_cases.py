@@ -38,7 +38,7 @@ OTHER_WORDS = {
     **dict.fromkeys(("noisy_count", "noisy_l1_sum", "noisy_outer_sum", "noisy_second_moment", "noisy_sum", "noisy_table"), "in training"),
     **dict.fromkeys(("LATTICE_BITS", "FactorRows", "bits_for", "clip_rows", "to_lattice"), "before noise is added to a sum of rows"),
     **dict.fromkeys(("farthest", "farthest_moment", "farthest_table"), "how far a person moves a sum of rows"),
-    **dict.fromkeys(("exp_bracket", "half_width"), "a number that nothing is drawn from"),
+    **dict.fromkeys(("exp_bracket", "half_width", "log_bracket"), "a number that nothing is drawn from"),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 from sqlglot import exp
 from tests.tables.engines.plain import compared, filled, session
 
-from tacit.tables import forms, keys
+from tacit.tables import dates, forms, keys
 from tacit.tables.statistics import Interval
 
 BOUNDS = {name: (-10_000, 10_000) for name in ("d", "w", "e", "r", "x", "i", "b", "k", "n")}
@@ -98,7 +98,8 @@ def test_floats_in_place_of_decimals_are_caught(monkeypatch: pytest.MonkeyPatch)
         assert caught(f"{count}d * 3 = 0.3") and caught(f"{count}w > 9007199254740992") and caught(f"{count}b % 10 = 3") is False
     with monkeypatch.context() as patch:
         ends = ((1, 1, 1), (9999, 12, 31))
-        patch.setattr(forms, "dated", lambda value: forms.limited(value.sql, *(forms._day(*end, value.kind) for end in ends)))
+        for module in (forms, dates):
+            patch.setattr(module, "dated", lambda value: forms.limited(value.sql, *(forms._day(*end, value.kind) for end in ends)))
         assert caught(f"{count}EXTRACT(YEAR FROM day) = 9999")
     with monkeypatch.context() as patch:
         half = forms.double(0.5)

@@ -83,7 +83,7 @@ def _complex_load() -> Case:
 
     return Case(
         "energy: a complex load", promise(plan.event, REPLACE), partial(drawn, 100.0, 40.0), partial(drawn, 103.0, 44.0), 0.3,
-        4_000, why="the planar law is looked at along one line, and its tails fall off in all directions",
+        12_000, why="the planar law is looked at along one line, and its tails fall off in all directions",
     )  # fmt: skip
 
 

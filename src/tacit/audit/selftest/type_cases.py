@@ -61,7 +61,7 @@ def _view(judged: bool) -> Answers:
         engine: Any = Source.of(pa.table({"id": [17], "age": [age], "code": ["no"]}), name="people").engine
         with engine._lock:
             engine._connection.execute("CREATE VIEW seen AS SELECT id, age, CAST(code AS INTEGER) AS code FROM people")
-        blind: Any = mock.patch("tacit.tables.engines.duckdb.may_fail", lambda table, look: frozenset())
+        blind: Any = mock.patch("tacit.tables.engines.views.may_fail", lambda table, look: frozenset())
         answered = 0.0
         with contextlib.suppress(TableError, EngineError), contextlib.nullcontext() if judged else blind:
             desk = Desk.of(Source(engine, ("seen",)), Unit("id", max_rows=1), loss=False)
