@@ -1,11 +1,12 @@
 """Every test draws from a stream of its own, so that no test of `make test` passes or fails by chance, or by which tests ran before it.
 
-What the package draws as private comes from `os.urandom`, and must: there is no seed to set. Here the one function that calls
-`os.urandom` is replaced, for the length of a test, by a generator that starts from the test's name; buffers and pools start empty.
-The package notices nothing: `is_private` stays true, pools are used, results carry no mark. The global generators of Python, numpy and
-torch, those that numpy makes where no seed is named (an attacker's coins), and the one of each open DuckDB, which draws rows, start from the same name. So do fixtures shared by several tests and modules as
-they are imported: what they draw does not depend on who asked first. And Hypothesis draws the same examples for a test whether it runs
-alone or after all others.
+What the package draws as private comes from `os.urandom`, and must: there is no seed to set. Here the one function
+that calls `os.urandom` is replaced, for the length of a test, by a generator that starts from the test's name;
+buffers and pools start empty. The package notices nothing: `is_private` stays true, pools are used, results carry no
+mark. The global generators of Python, numpy and torch, those that numpy makes where no seed is named (an attacker's
+coins), and the one of each open DuckDB, which draws rows, start from the same name. So do fixtures shared by several
+tests and modules as they are imported: what they draw does not depend on who asked first. And Hypothesis draws the
+same examples for a test whether it runs alone or after all others.
 
 Not covered, and so in need of a limit with a stated chance of failure: processes that a test starts, draws of several threads, whose
 order is the machine's, and time.
