@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -134,6 +135,28 @@ def test_a_question_that_is_worked_on_here_is_not_looked_up(own_house: House, mo
         worker._turns.release()
     assert view["state"] == "answered" and not worker.at_work(view["id"])
     assert len(looks) <= 4, "it took a second and a half, in which the grid has seven times"
+
+
+def test_who_lost_the_data_set_while_a_question_is_worked_on_is_told_nothing(
+    own_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row is not looked up while it is worked on, and is once more before anything is told, for who the person is then."""
+    service, worker = own_house.service, own_house.service.worker
+    monkeypatch.setattr(worker, "to_book", 3.0)
+    again = service.register.again_at_once
+
+    def without(caller: Any) -> Any:
+        found = again(caller)
+        return None if found is None else replace(found, datasets=frozenset())
+
+    worker._turns.acquire()
+    try:
+        monkeypatch.setattr(worker, "to_plan", 0.0)
+        monkeypatch.setattr(service.register, "again_at_once", without)
+        told = own_house.ask("ann", "of-one-who-lost-it", wait=1, epsilon="0.04")
+    finally:
+        worker._turns.release()
+    assert told.status_code == 404 and "running" not in told.text
 
 
 def test_questions_of_one_price_are_compared_by_one_statement_each(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:

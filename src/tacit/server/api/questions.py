@@ -163,6 +163,9 @@ async def waited(service: Service, caller: Caller, question: str, seconds: float
             if still is None:
                 raise ServiceError(code="not-signed-in")
             caller, known, fresh = still, now(), True
+            if due:
+                row = None  # looked up once more for who they are now, before anything is told
+                continue
         if not due:
             await asyncio.sleep(max(0.001, min(questions.next_look(row, now()), until) - now()))
             fresh = False
