@@ -177,35 +177,51 @@ service.subjects.refresh(dataset, purpose.id)
 def ask(number):
     asked = new(number)
     session.sql(asked["sql"], epsilon=asked["epsilon"])
-place, count, first = int(sys.argv[3]), 0, int(sys.argv[5])
+place = int(sys.argv[3])
 for number in range(20):
-    ask(800000 + 100 * place + number + first // 1000)
+    ask(800000 + 100 * place + number)
 print("ready", flush=True)
-sys.stdin.readline()
-began, spent = time.monotonic(), time.process_time()
-while time.monotonic() < began + float(sys.argv[2]):
-    ask(first + 2 * count + place)
-    count += 1
-print(count, time.monotonic() - began, time.process_time() - spent, flush=True)
+for first in map(int, sys.stdin):
+    began, spent, count = time.monotonic(), time.process_time(), 0
+    while time.monotonic() < began + float(sys.argv[2]):
+        ask(first + 2 * count + place)
+        count += 1
+    print(count, time.monotonic() - began, time.process_time() - spent, flush=True)
 import os; os._exit(0)
 """
 
 
-def asked_in_process(place: Path, seconds: float, processes: int, first: int = 0) -> tuple[float, float]:
-    """Questions a second of as many processes that call `session.sql`, and the processor time of one in milliseconds."""
-    words = [sys.executable, "-c", LOOP, str(place), str(seconds)]
-    running = [
-        subprocess.Popen([*words, str(n), str(Path(__file__).parent), str(first)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for n in range(processes)
-    ]
-    for process in running:
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    for process in running:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    told = [[float(word) for word in process.communicate()[0].split()] for process in running]
-    return sum(many / took for many, took, _ in told), 1e3 * sum(spent for *_, spent in told) / sum(many for many, *_ in told)
+class Processes:
+    """As many processes as there are workers, which call `session.sql`. They live as long as the service does."""
+
+    def __init__(self, place: Path, seconds: float, many: int) -> None:
+        words = [sys.executable, "-c", LOOP, str(place), str(seconds)]
+        self._running = [
+            subprocess.Popen([*words, str(n), str(Path(__file__).parent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for n in range(many)
+        ]
+        if any(self._told(process) != "ready" for process in self._running):
+            raise SystemExit("a process that calls session.sql does not start")
+
+    @staticmethod
+    def _told(process: subprocess.Popen[str]) -> str:
+        assert process.stdout is not None
+        return process.stdout.readline().strip()
+
+    def asked(self, first: int) -> tuple[float, float]:
+        """Questions a second of all of them, and the processor time of one question in milliseconds."""
+        for process in self._running:
+            assert process.stdin is not None
+            process.stdin.write(f"{first}\n")
+            process.stdin.flush()
+        told = [[float(word) for word in self._told(process).split()] for process in self._running]
+        return sum(many / took for many, took, _ in told), 1e3 * sum(spent for *_, spent in told) / sum(many for many, *_ in told)
+
+    def close(self) -> None:
+        for process in self._running:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(timeout=30)
 
 
 def line(what: str, ours: str, other: str, ratio: float, limit: float, least: bool) -> None:
@@ -215,13 +231,14 @@ def line(what: str, ours: str, other: str, ratio: float, limit: float, least: bo
 
 def questions(place: Path, token: str, server: int, seconds: float, clients: int, rounds: int = 1) -> None:
     """New questions of the service and of as many processes by turns; the medians of the rounds."""
-    found = []
+    found, processes = [], Processes(place, seconds, 2)
     for turn in range(rounds):
         rate, spent, own, whole = asked_over_http(token, seconds, clients, PORT, turn * 50_000, lambda: worked(server))
-        direct, alone = asked_in_process(place, seconds, 2, first=turn * 50_000)
+        direct, alone = processes.asked(turn * 50_000)
         found.append((rate, direct, spent, alone, own, whole, rate / direct, spent / alone))
         if rounds > 1:  # rates, processor times, the client's, the rate of the whole, ratios
             print(*(f"{figure:.2f}" for figure in found[-1]), flush=True)
+    processes.close()
     rate, direct, spent, alone, own, whole, ratio, times = (statistics.median(column) for column in zip(*found, strict=True))
     line("questions a second, 2 processes", f"{rate:.1f}", f"{direct:.1f}", ratio, 0.8, True)
     print(f"{'  with the first and the last waits':<44}{whole:>16.1f}{direct:>16.1f}{whole / direct:>8.2f}")

@@ -19,6 +19,7 @@ from tacit.ledger import Ledger
 from tacit.server.database import Database
 from tacit.tables import Desk
 from tacit.tables import desk as desk_module
+from tacit.tables.engines import duckdb as duckdb_module
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> list[int]:
@@ -121,6 +122,25 @@ def test_planning_and_booking_have_one_turn_and_go_on_without_it(
     assert planning == [True, False] and len(booking) == 4 and not any(booking[2:])
     assert own_house.ask("ann", "with-it-again", sql=sql.format(33)).json()["state"] == "answered"
     assert planning[2:] == [True] and all(booking[4:])
+
+
+def test_a_statement_is_written_in_turn_and_runs_outside(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To write a text is work of the interpreter, which one question at a time does; rows are the engine's work, for which nobody waits."""
+    worker, writing, ran = own_house.service.worker, list[bool](), list[bool]()
+    write, fetched = duckdb_module.last_text, duckdb_module._fetched
+
+    def written(*given: Any) -> str:
+        writing.append(getattr(worker._mine, "turn", False))
+        return write(*given)
+
+    def run(*given: Any) -> Any:
+        ran.append(getattr(worker._mine, "turn", False))
+        return fetched(*given)
+
+    monkeypatch.setattr(duckdb_module, "last_text", written)
+    monkeypatch.setattr(duckdb_module, "_fetched", run)
+    assert own_house.ask("ann", "written-in-turn", epsilon="0.041").json()["state"] == "answered"
+    assert writing == [True] and ran == [False]
 
 
 def test_a_question_that_is_worked_on_here_is_not_looked_up(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,10 @@ class Outside:
         return self.engine.dialect
 
     def run(self, statement: exp.Expression) -> pa.Table:
-        """The engine's."""
+        """The engine's. To write the text is work of the interpreter, and still done in turn."""
+        write: Callable[[exp.Expression], None] | None = getattr(self.engine, "write", None)
+        if write is not None:
+            write(statement)
         with self.dataset.outside():
             return self.engine.run(statement)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -16,8 +18,10 @@ from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 from tests.noise.reference import LIVE, binomial_p
 
+from tacit.tables.engines import duckdb as duckdb_module
 from tacit.tables.engines.duckdb import LISTED, LISTS, SHORTEST, DuckDB, direct
 from tacit.tables.engines.engine import KEPT
+from tacit.tables.engines.types import duckdb_type
 from tacit.tables.errors import EngineError, TableError
 from tacit.tables.statistics import Interval, total
 
@@ -339,3 +343,95 @@ def test_files_are_read_as_their_view_would_be(tmp_path: Path) -> None:
     engine.register('the "table"', pa.table({"v": ["1", "x", None]}))
     assert "TRY_CAST" in engine._written(statement)[0]
     assert engine.run(statement).to_pydict() == {"s": [1.0]}
+
+
+def by_arrow(engine: DuckDB, text: str) -> pa.Table:
+    """DuckDB's own Arrow, all of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return engine._connection.execute(text).to_arrow_table()
+
+
+@pytest.mark.parametrize("lines", [0, 1, 6, 7, 8, 30])
+@pytest.mark.parametrize(
+    "values",
+    [
+        "range AS a, CASE WHEN range % 3 <> 0 THEN -range END AS b",
+        "(range - 9) * 8507059173023461586584365185794205286::HUGEINT AS a, CASE WHEN range <> 1 THEN range::HUGEINT END AS b",
+        "170141183460469231731687303715884105727::HUGEINT - range AS a, -170141183460469231731687303715884105727::HUGEINT + range AS b",
+        "CASE WHEN range <> 2 THEN 170141183460469231731687303715884105727::HUGEINT END AS a, (-range)::DECIMAL(38, 0) AS b",
+        "NULL::HUGEINT AS a, NULL::BIGINT AS b",
+        "range AS a, range AS a",
+        "range AS a, 'x' AS b",
+        "range AS a, range::INTEGER AS b, range / 2 AS c",
+    ],
+)
+def test_whole_numbers_come_as_duckdbs_own_arrow_has_them(values: str, lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first lines are made of Python's numbers, the rest by DuckDB: fewer lines, as many, more."""
+    monkeypatch.setattr(duckdb_module, "FEW", 7)
+    engine, text = DuckDB(threads=1), f"SELECT {values} FROM range({lines}) ORDER BY range"
+    found, wanted = duckdb_module._fetched(engine._connection, text), by_arrow(engine, text)
+    assert found.schema == wanted.schema
+    assert [column.to_pylist() for column in found.columns] == [column.to_pylist() for column in wanted.columns]
+    found.validate()  # not in full: DuckDB itself has decimals of 39 digits, which that would refuse
+
+
+def test_types_are_those_that_describe_tells() -> None:
+    """A query is bound and not run to know its types. The oracle for every type that there is: DESCRIBE, which is run."""
+    engine = DuckDB(threads=1)
+    kinds = [str(row[0]) for row in engine._connection.execute("SELECT DISTINCT type_name FROM duckdb_types()").fetchall()]
+    sized = ["DECIMAL(9, 3)", "DECIMAL(38, 0)", "VARCHAR(3)", "BIGINT[]", "INTEGER[3]", "STRUCT(a BIGINT, \"b c\" VARCHAR)",
+             "MAP(VARCHAR, BIGINT)",
+             "ENUM('x', 'y z')", "UNION(n BIGINT, t VARCHAR)", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS"]  # fmt: skip
+    tried = 0
+    for kind in [*kinds, *sized]:
+        try:
+            engine._connection.execute(f"CREATE OR REPLACE TABLE t (a {kind}, \"B b\" {kind})")
+        except duckdb.Error:
+            continue  # a name that no column can have
+        told = engine._connection.execute("DESCRIBE SELECT * FROM t").fetchall()
+        assert engine.columns(exp.to_table("t")) == {str(row[0]): duckdb_type(str(row[1])) for row in told}, kind
+        tried += 1
+    assert tried > 25
+
+
+def test_a_query_that_is_typed_is_not_run() -> None:
+    engine = DuckDB(threads=1)
+    subquery = exp.Subquery(this=parse_one("SELECT error('run') AS a"), alias=exp.TableAlias(this=exp.to_identifier("t")))
+    assert list(engine.columns(subquery)) == ["a"]
+    with pytest.raises(EngineError):
+        engine.columns(exp.to_table("nowhere"))
+
+
+def test_a_text_that_was_written_ahead_is_sent_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = DuckDB(threads=1)
+    engine.register("t", pa.table(ROWS))
+    statement = parse_one("SELECT SUM(CAST(id AS BIGINT)) AS s FROM t")
+    engine.write(statement)
+    monkeypatch.setattr(duckdb_module, "last_text", lambda *given: pytest.fail("it is written already"))
+    assert [engine.run(statement).to_pylist() for _ in range(2)] == [[{"s": 5}]] * 2
+
+
+class NoArrow:
+    """A connection whose results are not made Arrow by DuckDB."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.connection = connection
+
+    def execute(self, text: str) -> NoArrow:
+        self.connection.execute(text)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if "arrow" in name:
+            raise AssertionError(name)
+        return getattr(self.connection, name)
+
+
+def test_few_whole_numbers_are_not_made_arrow_by_another_statement() -> None:
+    """For each step of it DuckDB would wait for the interpreter, which others have."""
+    connection: Any = NoArrow(DuckDB(threads=1)._connection)
+    text = "SELECT range AS n, range::HUGEINT AS s FROM range({})"
+    assert duckdb_module._fetched(connection, text.format(5)).num_rows == 5
+    with pytest.raises(AssertionError, match="arrow"):
+        duckdb_module._fetched(connection, text.format(duckdb_module.FEW))

@@ -62,6 +62,8 @@ LISTS, SHORTEST = 64, 8
 LISTED = "tacit_keys_"
 #: What stands before the name of a table whose columns are read in other ways than they are stored.
 RAW = "tacit_raw_"
+#: Types of whole numbers, as Arrow has them. So many lines of them come as Python's, and the rest as Arrow's.
+WHOLE, FEW = {"BIGINT": INT64, "HUGEINT": DECIMAL, "DECIMAL(38,0)": DECIMAL}, 4096
 #: DuckDB's own limit on how many lines ARG_MIN keeps.
 MOST_KEPT = 10**6 - 1
 WORDS = Words(exp.DataType.Type.TEXT, "typeof", ("DOUBLE", "FLOAT"), ("TIMESTAMP WITH TIME ZONE",), "epoch_us")
@@ -219,11 +221,16 @@ class DuckDB:
         found: pa.Table | None = None
         with self._alone(), suppress(Exception):
             self._list(lists)
-            found = kept.answered() if isinstance(kept, _Written) else _fetched(self._connection, text)
+            found = _fetched(self._connection, kept.parsed() if isinstance(kept, _Written) else text)
         if found is None:
             # The engine's words may quote a row, so they stop here, and no exception is chained to this one.
             raise EngineError(code="statement-failed", engine="DuckDB")
         return found
+
+    def write(self, statement: exp.Expression) -> None:
+        """Write the text of a statement ahead, and keep it with the statement: `run` has only to send it."""
+        statement.meta.setdefault(KEPT, True)
+        self._written(statement)
 
     def run_aside(self, statement: exp.Expression) -> pa.Table:
         """The result of a statement about public things, without waiting for one that runs."""
@@ -267,12 +274,12 @@ class DuckDB:
     def columns(self, relation: exp.Expression) -> dict[str, str]:
         query = exp.Select(expressions=[exp.Star()]).from_(relation.copy(), copy=False)
         text = self.prepare(query).sql(dialect=self.dialect)
-        rows: list[Any] | None = None
+        found = dict[str, str]()
         with self._beside_lock, suppress(duckdb.Error):
-            rows = self._beside.execute(f"DESCRIBE {text}").fetchall()
-        if rows is None:
+            bound = self._beside.sql(text)  # it is bound and not run; DESCRIBE would be run, and ask for the interpreter's lock five times
+            found = {name: duckdb_type(str(kind)) for name, kind in zip(bound.columns, bound.types, strict=True)}
+        if not found:
             raise EngineError("DuckDB knows no such table or column; check the names")
-        found = {str(row[0]): duckdb_type(str(row[1])) for row in rows}
         # A name by which files are read here stands before any of the database's, so what the database defines need not be asked for.
         named = isinstance(relation, exp.Table) and relation.name not in self._scans
         made = self._definitions() if named else {}
@@ -437,25 +444,12 @@ class _Written:
     def __init__(self, engine: DuckDB, text: str, lists: dict[str, str]) -> None:
         self.engine, self.text, self.lists = engine, text, lists
         self._parsed: Any = None
-        self._numbers: pa.Schema | None = None
 
     def parsed(self) -> Any:
         """What DuckDB made of the text; to read it again would take longer than to add up a hundred thousand rows."""
         if self._parsed is None:
             (self._parsed,) = self.engine._connection.extract_statements(self.text)
         return self._parsed
-
-    def answered(self) -> pa.Table:
-        """Its result. From the second time on whole numbers come as Python's: DuckDB makes Arrow of them by another statement."""
-        connection = self.engine._connection
-        if self._numbers is None:
-            found = _fetched(connection, self.parsed())
-            self._numbers = found.schema if all(kind in (INT64, DECIMAL) for kind in found.schema.types) else None
-            return found
-        lines = connection.execute(self.parsed()).fetchall()
-        columns = zip(*lines, strict=True) if lines else ([] for _ in self._numbers)
-        arrays = [pa.array(values, field.type) for values, field in zip(columns, self._numbers, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=self._numbers)
 
     def __deepcopy__(self, memory: object) -> bool:
         """A copy of a statement may be changed, so it has no text yet."""
@@ -491,14 +485,33 @@ def _read_by(view: str) -> list[str]:
 def _fetched(connection: duckdb.DuckDBPyConnection, text: Any) -> pa.Table:
     """The result of one statement, a text or what DuckDB has read from one.
 
-    It is bound once; a relation would be bound twice, which costs as much as a small answer.
+    It is bound once; a relation would be bound twice, which costs as much as a small answer. The first lines come as Python's numbers
+    where they are whole: DuckDB makes Arrow of a result by another statement, and for each step of one it waits for the interpreter.
     """
     answer = connection.execute(text)
+    named = [(str(column[0]), WHOLE.get(str(column[1]))) for column in answer.description or ()]
+    few: pa.Table | None = None
+    if named and all(kind is not None for _, kind in named):
+        lines = answer.fetchmany(FEW)
+        columns = list(zip(*lines, strict=True)) if lines else [()] * len(named)
+        arrays = [_numbers(values, kind) for values, (_, kind) in zip(columns, named, strict=True)]
+        few = pa.Table.from_arrays(arrays, [name for name, _ in named])
+        if len(lines) < FEW:
+            return few
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that the rows are copied once more: they are few
         fetch: Any = getattr(answer, "to_arrow_table", None) or getattr(answer, "fetch_arrow_table", None)  # the older name
         table: pa.Table = fetch()
-    return table
+    return table if few is None else pa.concat_tables([few, table])
+
+
+def _numbers(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Whole numbers as DuckDB's own Arrow has them, those of 39 digits too, which Arrow would refuse to make a decimal of."""
+    if kind == INT64:
+        return pa.array(values, kind)
+    there = pa.array([value is not None for value in values], pa.bool_()).buffers()[1]  # one bit of each, as Arrow marks what is there
+    held = b"".join(int(value or 0).to_bytes(16, "little", signed=True) for value in values)
+    return pa.Array.from_buffers(kind, len(values), [there if None in values else None, pa.py_buffer(held)])
 
 
 def _chosen(line: exp.Expression, most: int) -> exp.Expression:
