@@ -1,4 +1,4 @@
-"""Prices that need no engine: one Gaussian or Laplace release, and sums that are exact in fractions.
+"""Prices that need no engine: one Gaussian or Laplace release, exact sums, and pure guarantees in mu and rho.
 
 Most questions to a table are one release of noise, and most totals are sums of stated guarantees. Both are
 priced here, in rational arithmetic or by the closed form of the one release, with the same figures as the
@@ -44,6 +44,7 @@ from tacit.accounting.special import ndtri_exp
 from tacit.accounting.theorems import gaussian
 from tacit.errors import UnsupportedError
 from tacit.exact import exact
+from tacit.parameters import nonnegative
 
 EXACT = "closed form"
 LARGEST_LOSS = 600  # of Laplace noise: beyond it the scale of the loss's density underflows
@@ -276,6 +277,26 @@ def mu_of_pure(epsilon: Fraction) -> Fraction:
         return line
     curve = -2 * float(ndtri_exp(-value - math.log1p(math.exp(-value))))
     return min(line, Fraction(curve) * (1 + Fraction(1, 10**9)))
+
+
+def rho_from_pure(eps: float) -> float:
+    """Every eps-DP mechanism is (eps^2/2)-zCDP (Steinke 2022, Proposition 3.16).
+
+    >>> rho_from_pure(0.1)
+    0.005000000000000001
+    """
+    return float(nonnegative("eps", eps)) ** 2 / 2
+
+
+def rho_from_range(width: float) -> float:
+    """Losses in a range of this width give (width^2/8)-zCDP (Steinke 2022, Lemma 3.32.5; Cesar and Rogers 2021).
+
+    An eps-DP mechanism has width 2 eps; the exponential mechanism of parameter eps has width eps.
+
+    >>> rho_from_range(2.0)
+    0.5
+    """
+    return float(nonnegative("width", width)) ** 2 / 8
 
 
 def _exact_sum(

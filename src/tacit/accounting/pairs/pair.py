@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.closed_form import hockey_stick
+from tacit.accounting.closed_form import hockey_stick, rho_from_pure
+from tacit.errors import UnsupportedError
 
 Array = NDArray[np.float64]
 
@@ -99,6 +100,15 @@ class Pair(ABC):
     def least_epsilon(self, delta: float) -> float | None:
         """The least epsilon >= 0 with at most this delta for one use, where the pair has a way of its own to find it."""
         return None
+
+    def rho(self) -> float:
+        """A rho for which one use is zCDP, both ways: by its largest loss, where the pair knows no better one."""
+        if self.infinite > 0:
+            raise UnsupportedError("a delta above 0 has no rho; use advanced, optimal or pld")
+        top = max(self.support()[1], self.reverse().support()[1])
+        if not math.isfinite(top):
+            raise UnsupportedError(f"no rho is known for {self!r}; use rdp-improved or pld")
+        return rho_from_pure(top)
 
     def decay(self, c: float, t: float) -> float:
         """A bound on |E exp((c+is) L)| / E exp(c L) that holds for every s >= t."""
