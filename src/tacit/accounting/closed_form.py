@@ -1,8 +1,9 @@
-"""Prices that need no engine: one Gaussian or Laplace release, exact sums, and pure guarantees in mu and rho.
+"""Figures that need no engine: one Gaussian or Laplace release, exact sums, and what a stated guarantee says.
 
 Most questions to a table are one release of noise, and most totals are sums of stated guarantees. Both are
 priced here, in rational arithmetic or by the closed form of the one release, with the same figures as the
-engines give. What has no closed form is None, and then `tacit.accounting.account` works it out.
+engines give. What has no closed form is None, and then `tacit.accounting.account` works it out. What a stated
+guarantee says in another currency, and what it lets an attacker gain, is a formula too.
 
 >>> from tacit.accounting import Gaussian, Repeated
 >>> exact_rho(Repeated(Gaussian(10), 20), Adjacency.ADD_REMOVE)
@@ -21,6 +22,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.accounting.bound import Bound
 from tacit.accounting.events.leaves import (
@@ -45,6 +47,8 @@ from tacit.accounting.theorems import gaussian
 from tacit.errors import UnsupportedError
 from tacit.exact import exact
 from tacit.parameters import nonnegative
+
+Array = NDArray[np.float64]
 
 EXACT = "closed form"
 LARGEST_LOSS = 600  # of Laplace noise: beyond it the scale of the loss's density underflows
@@ -264,6 +268,47 @@ def _squared_mu(event: Event, adjacency: Adjacency, null_record: bool, group: in
     return mu_of_pure(epsilon) ** 2
 
 
+def _exact_sum(
+    event: Event, adjacency: Adjacency, price: Callable[[Leaf, int], Fraction | None], null_record: bool, group: int
+) -> Fraction | None:
+    """The sum over the tree of what each leaf costs for its group; None as soon as one leaf has no such price."""
+    match event:
+        case NoOp():
+            return Fraction(0)
+        case Repeated():
+            inner = _exact_sum(event.event, adjacency, price, null_record, group)
+            return None if inner is None else event.count * inner
+        case Group():
+            return _exact_sum(event.event, adjacency, price, null_record, group * event.size)
+        case Composed():
+            parts = [_exact_sum(child, adjacency, price, null_record, group) for child in event.events]
+            return None if any(p is None for p in parts) else sum((p for p in parts if p is not None), Fraction(0))
+        case Worst() if group * (hops(event.stated, adjacency, null_record=null_record) if event.stated else 1) == 1:
+            found = [_exact_sum(child, adjacency, price, null_record, group) for child in event.events]
+            return None if any(p is None for p in found) else max(p for p in found if p is not None)
+        case Leaf():
+            return price(event, group * hops(event.adjacency, adjacency, null_record=null_record))
+    return None
+
+
+# --- what a stated guarantee says ---
+
+
+def attack_rate(fpr: Array, epsilons: Array, deltas: Array) -> Array:
+    """The largest true-positive rate that (epsilon, delta) guarantees at these points allow, epsilon >= 0.
+
+    Each allows at most e^eps fpr + delta and, as the relation is symmetric, 1 - e^-eps (1 - delta - fpr)
+    (Kairouz, Oh, Viswanath 2015).
+
+    >>> attack_rate(np.array([0.1, 0.9]), np.array([0.0, 1.0]), np.array([0.2, 0.0])).round(3)
+    array([0.272, 0.963])
+    """
+    growth = np.exp(np.minimum(epsilons, 700.0))[:, None]
+    small = growth * fpr[None, :] + deltas[:, None]
+    large = 1 - (1 - deltas[:, None] - fpr[None, :]) / growth
+    return np.asarray(np.minimum(np.minimum(small, large).min(axis=0), 1.0))
+
+
 def mu_of_pure(epsilon: Fraction) -> Fraction:
     """A mu, rounded up, such that every epsilon-DP mechanism is mu-GDP: 2 Phi^-1(e^eps / (1 + e^eps)) (Dong, Roth, Su 2022).
 
@@ -297,26 +342,3 @@ def rho_from_range(width: float) -> float:
     0.5
     """
     return float(nonnegative("width", width)) ** 2 / 8
-
-
-def _exact_sum(
-    event: Event, adjacency: Adjacency, price: Callable[[Leaf, int], Fraction | None], null_record: bool, group: int
-) -> Fraction | None:
-    """The sum over the tree of what each leaf costs for its group; None as soon as one leaf has no such price."""
-    match event:
-        case NoOp():
-            return Fraction(0)
-        case Repeated():
-            inner = _exact_sum(event.event, adjacency, price, null_record, group)
-            return None if inner is None else event.count * inner
-        case Group():
-            return _exact_sum(event.event, adjacency, price, null_record, group * event.size)
-        case Composed():
-            parts = [_exact_sum(child, adjacency, price, null_record, group) for child in event.events]
-            return None if any(p is None for p in parts) else sum((p for p in parts if p is not None), Fraction(0))
-        case Worst() if group * (hops(event.stated, adjacency, null_record=null_record) if event.stated else 1) == 1:
-            found = [_exact_sum(child, adjacency, price, null_record, group) for child in event.events]
-            return None if any(p is None for p in found) else max(p for p in found if p is not None)
-        case Leaf():
-            return price(event, group * hops(event.adjacency, adjacency, null_record=null_record))
-    return None
