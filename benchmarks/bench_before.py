@@ -1,8 +1,8 @@
-"""This code beside an earlier checkout of it: import, a cold question, warm questions, the accountant, small and large training steps.
+"""This code beside an earlier checkout of it: import, a cold question, warm questions, the accountant, training steps.
 
     git worktree add --detach ../before f259f1e
     .venv/bin/python benchmarks/bench_before.py --before ../before              all tasks
-    .venv/bin/python benchmarks/bench_before.py --before ../before accountant   one: import, cold, question, accountant, training
+    .venv/bin/python benchmarks/bench_before.py --before ../before accountant   one: import, cold, question, accountant, training, models
     .venv/bin/python benchmarks/bench_before.py --before ../before training 30  with so many turns
 
 Two processes, the old code and this one with the same interpreter, take every task in turn, so that a busy moment hits both. Seconds
@@ -22,14 +22,18 @@ import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from measure import busy, table, verdict
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 HERE = Path(__file__).resolve().parent
 TURNS = 15
 LIMIT = 1.03  # medians of so many turns differ by this much where the code is the same
 IMPORT = 0.06  # seconds over bare Python
-GROUPS = ("import", "cold", "question", "accountant", "training")
+GROUPS = ("import", "cold", "question", "accountant", "training", "models")
 COLD = """
 import sys, tempfile
 from pathlib import Path
@@ -52,9 +56,15 @@ FRESH = {"import tacit, over bare Python": ("import tacit", True), "a cold proce
 def questions() -> dict[str, Callable[[int], object]]:
     from bench_tables import DECLARED, ask, data, session
 
-    path = str(data(10**5))
-    capped, declared = session(path), session(path, DECLARED)
-    return {"a question of 1e5 rows": lambda k: ask(capped), "the same, caps declared": lambda k: ask(declared)}
+    def make(rows: int, declared: bool) -> Callable[[int], object]:
+        asked = session(str(data(rows)), DECLARED if declared else None)
+        return lambda k: ask(asked)
+
+    return {
+        f"a question of {rows:.0e} rows, caps {'declared' if declared else 'enforced'}": make(rows, declared)
+        for rows in (10**5, 10**6)
+        for declared in (False, True)
+    }
 
 
 def accountant() -> dict[str, Callable[[int], object]]:
@@ -72,20 +82,48 @@ def accountant() -> dict[str, Callable[[int], object]]:
 
         return price
 
-    return {f"account {name} at {delta:g}": make(*case, delta) for delta in (1e-5, 1e-15) for name, case in cases.items()}
+    return {f"account {name} at {delta:g}": make(*case, delta) for delta in (1e-5, 1e-10, 1e-15, 1e-20) for name, case in cases.items()}
 
 
-def training() -> dict[str, Callable[[int], object]]:
+def private_steps(model: nn.Module, inputs: Tensor, labels: Tensor, repeats: int) -> Callable[[int], object]:
+    """So many private steps of a model on one batch."""
     import inspect
     import warnings
 
     import torch
-    from torch import nn
 
     from tacit.deep import FullBatch, make_private
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # a random walk on made-up data is meant here
+    optimizer, criterion = torch.optim.SGD(model.parameters(), 1e-3), torch.nn.CrossEntropyLoss()
+    size = len(labels)
+    private = make_private(model, optimizer, (inputs, labels), noise_multiplier=1.1, clip=1.0, sampler=FullBatch(size), steps=10**6)
+    last = {"last": True} if "last" in inspect.signature(private.handed_out).parameters else {}  # as it was once
+
+    def steps(k: int) -> None:
+        for _ in range(repeats):
+            private.handed_out(size, **last)
+            optimizer.zero_grad()
+            criterion(model(inputs), labels).backward()
+            optimizer.step()
+
+    return steps
+
+
+def models() -> dict[str, Callable[[int], object]]:
+    """The models of `bench_deep`, a step each."""
+    import torch
+    from deep_models import CASES
+
+    torch.manual_seed(1)
+    return {f"a step, {name}": private_steps(case.make(), *case.data(), 1) for name, case in CASES.items()}
+
+
+def training() -> dict[str, Callable[[int], object]]:
+    import torch
+    from torch import nn
+
     linear = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 10))
     small = nn.Sequential(nn.Linear(100, 64), nn.ReLU(), nn.Linear(64, 10))
     convolutions = nn.Sequential(
@@ -94,19 +132,7 @@ def training() -> dict[str, Callable[[int], object]]:
     )  # fmt: skip
 
     def make(model: nn.Module, shape: tuple[int, ...]) -> Callable[[int], object]:
-        inputs, labels = torch.randn(256, *shape), torch.randint(10, (256,))
-        optimizer, criterion = torch.optim.SGD(model.parameters(), 1e-3), nn.CrossEntropyLoss()
-        private = make_private(model, optimizer, (inputs, labels), noise_multiplier=1.1, clip=1.0, sampler=FullBatch(256), steps=10**6)
-        last = {"last": True} if "last" in inspect.signature(private.handed_out).parameters else {}  # as it was once
-
-        def steps(k: int) -> None:
-            for _ in range(3):
-                private.handed_out(256, **last)
-                optimizer.zero_grad()
-                criterion(model(inputs), labels).backward()
-                optimizer.step()
-
-        return steps
+        return private_steps(model, torch.randn(256, *shape), torch.randint(10, (256,)), 3)
 
     return {
         "three steps, layers of 784, 512, 10": make(linear, (784,)),
@@ -117,7 +143,7 @@ def training() -> dict[str, Callable[[int], object]]:
 
 def child(group: str) -> None:
     """Write the names of the tasks; then, for each line with one, run it and write the seconds."""
-    tasks = {"question": questions, "accountant": accountant, "training": training}[group]()
+    tasks = {"question": questions, "accountant": accountant, "training": training, "models": models}[group]()
     for task in tasks.values():
         for _ in range(3):
             task(0)

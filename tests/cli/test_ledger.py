@@ -152,6 +152,17 @@ def test_wrong_requests_are_answered_in_one_line_with_status_2(book: Path, tmp_p
     assert not (tmp_path / "none.db").exists()
 
 
+@pytest.mark.parametrize("name", ["book", "what?.db", "50%25.db", "é #1.db"])
+def test_a_book_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Ledger.at(name) as ledger:
+        ledger.account("visits", Budget(rho=1), unit="patient")
+    assert [path.name for path in tmp_path.iterdir() if not path.name.endswith(("-wal", "-shm"))] == [name]
+    for word in (name, f"./{name}", str(tmp_path / name)):
+        shown = run("show", word)
+        assert shown.exit_code == 0 and "visits" in shown.stdout
+
+
 def test_the_commands_change_nothing(book: Path) -> None:
     with Ledger.open(f"sqlite:///{book}") as ledger:
         before = ledger.head()

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tacit.accounting import closed_form
 from tacit.accounting.theorems import composition as theorems
 from tacit.accounting.theorems import conversions, gaussian, optimal
 
@@ -29,7 +30,7 @@ def test_figure_3_1(row):
     assert theorems.basic(rows, 1e-6) == pytest.approx(basic, rel=1e-14)
     assert round(theorems.advanced(rows, 1e-6, or_basic=False), 8) == advanced
     assert round(theorems.strong(rows, 1e-6, or_basic=False), 8) == strong
-    assert round(conversions.zcdp_epsilon(k * conversions.rho_from_pure(0.1), 1e-6), 8) == zcdp
+    assert round(conversions.zcdp_epsilon(k * closed_form.rho_from_pure(0.1), 1e-6), 8) == zcdp
     assert round(conversions.zcdp_order(k * 0.005, conversions.zcdp_epsilon(k * 0.005, 1e-6)), 4) == order
     assert round(optimal.epsilon_optimal(0.1, 0.0, k, 1e-6), 8) == kov
     assert round(gaussian.epsilon(math.sqrt(k / 200), 1e-6), 8) == normal

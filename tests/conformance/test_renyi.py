@@ -6,6 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from tacit.accounting import closed_form
 from tacit.accounting.theorems import conversions, gaussian, renyi
 from tacit.accounting.theorems.composition import hockey_stick
 
@@ -48,9 +49,9 @@ def test_pure_composition_by_its_exact_curve():
 
 
 def test_pure_and_bounded_range():
-    assert conversions.rho_from_pure(0.1) == pytest.approx(0.005)
-    assert conversions.rho_from_range(0.2) == pytest.approx(conversions.rho_from_pure(0.1))  # eps-DP losses lie in a range of 2 eps
-    assert conversions.rho_from_range(1.0) == 1 / 8
+    assert closed_form.rho_from_pure(0.1) == pytest.approx(0.005)
+    assert closed_form.rho_from_range(0.2) == pytest.approx(closed_form.rho_from_pure(0.1))  # eps-DP losses lie in a range of 2 eps
+    assert closed_form.rho_from_range(1.0) == 1 / 8
 
 
 def test_hoeffding_for_privacy_losses():

@@ -164,6 +164,24 @@ def test_every_first_word_tells_what_all_its_extensions_tell() -> None:
 # The way of those that are not settled
 
 
+@pytest.mark.parametrize("sigma", [Fraction(4096), Fraction(3, 2), Fraction(2**37), Fraction(2**37 - 1, 3)])
+def test_a_word_beside_one_boundary_lies_in_the_cell_that_a_search_finds(sigma: Fraction) -> None:
+    law = gaussian_sums_law(sigma)
+    table = law.half.table
+    one, starts = np.uint64(1), np.arange(2**16, dtype=np.uint64) << np.uint64(48)
+    near = [table.first - one, table.first, table.first + one, table.last, table.last + one]
+    anywhere = np.random.default_rng(1).integers(0, 2**64, 2**16, np.uint64)
+    words = np.concatenate([*near, starts, starts | np.uint64(2**48 - 1), anywhere])
+    words = words[law.index[(words >> np.uint64(48)).astype(np.intp)] == OPEN]
+    cells, unsure = law.cuts.told((words >> np.uint64(48)).astype(np.uint16), words)
+    left = np.isin(np.arange(len(words)), unsure)
+    assert (cells[~left] == table.lookup(words[~left])).all() and (~left).sum() > 2 * len(law.cuts.cell) > 4
+    # What a boundary's own enclosure does not decide is never told, nor is the last cell.
+    place = np.searchsorted(table.first, words, side="right")
+    inside = (place > 0) & (words <= table.last[np.maximum(place - 1, 0)])
+    assert left[inside].all() and inside.any() and cells[~left].max() < law.half.count
+
+
 @pytest.mark.usefixtures("small_tables")
 @pytest.mark.parametrize("sigma", [Fraction(6), Fraction(3 * 2**30)])
 def test_floats_and_fractions_decide_alike(sigma: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:

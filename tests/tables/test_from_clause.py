@@ -49,6 +49,14 @@ def test_names_with_quotes_stay_names() -> None:
     assert found.expression().sql(dialect="duckdb") == '"v""; DROP TABLE visits; --"'
 
 
+def test_a_column_may_name_the_one_table_of_from_and_no_other() -> None:
+    assert relation("SELECT COUNT(*) FROM visits v WHERE V.age > 3").names == ("id", "age", "code")
+    with pytest.raises(TableError, match=r"^w is not a table of this FROM; there are v$"):
+        relation("SELECT COUNT(*) FROM visits v WHERE w.age > 3")
+    with pytest.raises(TableError, match=r"^w is not a table of this FROM; there are v, c$"):
+        relation("SELECT COUNT(*) FROM visits v JOIN codes c ON v.code = c.code WHERE w.age > 3")
+
+
 def test_a_unit_within_a_period_takes_no_sub_queries() -> None:
     """A renamed date would bring every period's rows into one."""
     tables = {"visits": Table({"id": "BIGINT", "day": "DATE"})}

@@ -21,7 +21,7 @@ form prices most questions without them.
 from typing import TYPE_CHECKING
 
 from tacit.accounting.bound import Bound, Estimate, rounded_up
-from tacit.accounting.closed_form import as_typed, exact_pure, exact_rho, squared_mu, stated_sum
+from tacit.accounting.closed_form import as_typed, attack_rate, exact_pure, exact_rho, squared_mu, stated_sum
 from tacit.accounting.events.interchange import from_dp_event, from_json, to_dp_event, to_json
 from tacit.accounting.events.leaves import (
     GDP,
@@ -105,7 +105,7 @@ if TYPE_CHECKING:
     from tacit.accounting.theorems.dpsgd import pure_without_replacement
     from tacit.accounting.theorems.methods import METHODS
     from tacit.accounting.theorems.selection import gamma_for, mean_for
-    from tacit.accounting.tradeoff import GdpReport, attack_at_most, attack_rate
+    from tacit.accounting.tradeoff import GdpReport, attack_at_most
 
 __getattr__, __dir__ = lazily(__name__, {
     "account": ("Cost", "account"),
@@ -121,7 +121,7 @@ __getattr__, __dir__ = lazily(__name__, {
     "theorems.dpsgd": ("pure_without_replacement",),
     "theorems.methods": ("METHODS",),
     "theorems.selection": ("gamma_for", "mean_for"),
-    "tradeoff": ("GdpReport", "attack_at_most", "attack_rate"),
+    "tradeoff": ("GdpReport", "attack_at_most"),
 })  # fmt: skip
 
 __all__ = [  # noqa: RUF022 (grouped)

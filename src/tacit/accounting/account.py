@@ -371,7 +371,7 @@ class Cost:
         upper, lower = float(np.max(ratio)), float(np.max(values / orders))
         upper = max(upper, self._renyi_beyond(float(orders[-1])))
         with suppress(UnsupportedError):
-            upper = min(upper, methods.rho(self.parts))
+            upper = min(upper, self.parts.rho())
         exact = not self.parts.renyi and all(s.floor is None for s in self.parts.steps)
         lower = max(lower, self._renyi_limit()) if exact else 0.0
         return Bound(min(lower * (1 - 1e-9), upper), upper, "supremum over Rényi orders")
@@ -395,7 +395,7 @@ class Cost:
                 if step.concentrated is not None:
                     total += count * step.concentrated.rho
                 elif isinstance(pair, MixturePair) and pair.support()[1] == math.inf:
-                    total += count * 0.5 * (max(m for m, _ in pair.up) + max(n for n, _ in pair.down)) ** 2
+                    total += count * pair.rho()
                 else:
                     total += count * max(pair.support()[1], 0.0) / order
             worst = max(worst, total)

@@ -1,8 +1,9 @@
-"""Prices that need no engine: one Gaussian or Laplace release, and sums that are exact in fractions.
+"""Figures that need no engine: one Gaussian or Laplace release, exact sums, and what a stated guarantee says.
 
 Most questions to a table are one release of noise, and most totals are sums of stated guarantees. Both are
 priced here, in rational arithmetic or by the closed form of the one release, with the same figures as the
-engines give. What has no closed form is None, and then `tacit.accounting.account` works it out.
+engines give. What has no closed form is None, and then `tacit.accounting.account` works it out. What a stated
+guarantee says in another currency, and what it lets an attacker gain, is a formula too.
 
 >>> from tacit.accounting import Gaussian, Repeated
 >>> exact_rho(Repeated(Gaussian(10), 20), Adjacency.ADD_REMOVE)
@@ -21,6 +22,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.accounting.bound import Bound
 from tacit.accounting.events.leaves import (
@@ -44,6 +46,9 @@ from tacit.accounting.special import ndtri_exp
 from tacit.accounting.theorems import gaussian
 from tacit.errors import UnsupportedError
 from tacit.exact import exact
+from tacit.parameters import nonnegative
+
+Array = NDArray[np.float64]
 
 EXACT = "closed form"
 LARGEST_LOSS = 600  # of Laplace noise: beyond it the scale of the loss's density underflows
@@ -263,21 +268,6 @@ def _squared_mu(event: Event, adjacency: Adjacency, null_record: bool, group: in
     return mu_of_pure(epsilon) ** 2
 
 
-def mu_of_pure(epsilon: Fraction) -> Fraction:
-    """A mu, rounded up, such that every epsilon-DP mechanism is mu-GDP: 2 Phi^-1(e^eps / (1 + e^eps)) (Dong, Roth, Su 2022).
-
-    >>> round(float(mu_of_pure(Fraction(1))), 6)
-    1.232035
-    """
-    # concave in epsilon with slope sqrt(pi / 2) at zero, so the line is a bound, and the better one where epsilon is tiny
-    line = epsilon * Fraction("1.2533141373156")
-    value = float(epsilon)
-    if value < 1e-3:
-        return line
-    curve = -2 * float(ndtri_exp(-value - math.log1p(math.exp(-value))))
-    return min(line, Fraction(curve) * (1 + Fraction(1, 10**9)))
-
-
 def _exact_sum(
     event: Event, adjacency: Adjacency, price: Callable[[Leaf, int], Fraction | None], null_record: bool, group: int
 ) -> Fraction | None:
@@ -299,3 +289,56 @@ def _exact_sum(
         case Leaf():
             return price(event, group * hops(event.adjacency, adjacency, null_record=null_record))
     return None
+
+
+# --- what a stated guarantee says ---
+
+
+def attack_rate(fpr: Array, epsilons: Array, deltas: Array) -> Array:
+    """The largest true-positive rate that (epsilon, delta) guarantees at these points allow, epsilon >= 0.
+
+    Each allows at most e^eps fpr + delta and, as the relation is symmetric, 1 - e^-eps (1 - delta - fpr)
+    (Kairouz, Oh, Viswanath 2015).
+
+    >>> attack_rate(np.array([0.1, 0.9]), np.array([0.0, 1.0]), np.array([0.2, 0.0])).round(3)
+    array([0.272, 0.963])
+    """
+    growth = np.exp(np.minimum(epsilons, 700.0))[:, None]
+    small = growth * fpr[None, :] + deltas[:, None]
+    large = 1 - (1 - deltas[:, None] - fpr[None, :]) / growth
+    return np.asarray(np.minimum(np.minimum(small, large).min(axis=0), 1.0))
+
+
+def mu_of_pure(epsilon: Fraction) -> Fraction:
+    """A mu, rounded up, such that every epsilon-DP mechanism is mu-GDP: 2 Phi^-1(e^eps / (1 + e^eps)) (Dong, Roth, Su 2022).
+
+    >>> round(float(mu_of_pure(Fraction(1))), 6)
+    1.232035
+    """
+    # concave in epsilon with slope sqrt(pi / 2) at zero, so the line is a bound, and the better one where epsilon is tiny
+    line = epsilon * Fraction("1.2533141373156")
+    value = float(epsilon)
+    if value < 1e-3:
+        return line
+    curve = -2 * float(ndtri_exp(-value - math.log1p(math.exp(-value))))
+    return min(line, Fraction(curve) * (1 + Fraction(1, 10**9)))
+
+
+def rho_from_pure(eps: float) -> float:
+    """Every eps-DP mechanism is (eps^2/2)-zCDP (Steinke 2022, Proposition 3.16).
+
+    >>> rho_from_pure(0.1)
+    0.005000000000000001
+    """
+    return float(nonnegative("eps", eps)) ** 2 / 2
+
+
+def rho_from_range(width: float) -> float:
+    """Losses in a range of this width give (width^2/8)-zCDP (Steinke 2022, Lemma 3.32.5; Cesar and Rogers 2021).
+
+    An eps-DP mechanism has width 2 eps; the exponential mechanism of parameter eps has width eps.
+
+    >>> rho_from_range(2.0)
+    0.5
+    """
+    return float(nonnegative("width", width)) ** 2 / 8

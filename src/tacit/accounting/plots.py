@@ -23,9 +23,9 @@ import numpy as np
 
 from tacit.accounting.account import Cost, account
 from tacit.accounting.bound import Bound, Estimate
+from tacit.accounting.closed_form import attack_rate
 from tacit.accounting.events.tree import Adjacency, Event
 from tacit.accounting.pairs.pair import Array
-from tacit.accounting.tradeoff import attack_rate
 from tacit.errors import ParameterError
 from tacit.parameters import count, number, probability
 from tacit.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Path, canvas, check_path, dress, finish

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit.accounting.closed_form import LARGEST_LOSS, exact_pure
+from tacit.accounting.closed_form import LARGEST_LOSS, exact_pure, rho_from_range
 from tacit.accounting.events import leaves
 from tacit.accounting.events import tree as ev
 from tacit.accounting.events.tree import Adjacency, Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement, hops
@@ -63,6 +63,12 @@ class Step:
     def lower(self) -> tuple[Pair, Pair]:
         """The pairs a lower bound may use."""
         return self.floor or (self.remove, self.add)
+
+    def rho(self) -> float:
+        """The best known rho of one use: exact for Gaussians, r^2/8 for a bounded range, eps^2/2 for a pure one."""
+        if self.concentrated is not None:
+            return self.concentrated.rho
+        return max(self.remove.rho(), self.add.rho())
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +115,17 @@ class Resolved:
             return None
         steps = tuple(s if s.uncut is None else replace(s.uncut[0], count=s.count) for s in self.steps)
         return replace(self, steps=steps, leak=self.leak + sum(s.count * s.uncut[1] for s in self.steps if s.uncut is not None))
+
+    def rho(self) -> float:
+        """The sum of the steps' rho, by theorem rather than by curve."""
+        total = math.fsum(step.count * step.rho() for step in self.steps)
+        for known in self.renyi:
+            if known.rho is None:
+                raise UnsupportedError(
+                    "part of this event is a Rényi curve that is not a zCDP guarantee; use rdp-improved"
+                )
+            total += known.count * known.rho
+        return total
 
     def plus(self, other: Resolved) -> Resolved:
         """What both trees compose."""
@@ -249,8 +266,6 @@ def _leaf(event: ev.Leaf, group: int) -> Resolved:
         case leaves.LocalReport():
             return _step(finite.local_report(float(event.epsilon), float(event.alpha or 0))).times(group)
         case leaves.Exponential():
-            from tacit.accounting.theorems.conversions import rho_from_range
-
             epsilon = group * float(event.epsilon)
             half = finite.leaky_randomised_response(epsilon / 2, 0.0)
             known = Concentrated(lambda a: bounded_range_divergence(epsilon, a), rho_from_range(epsilon))

@@ -2,8 +2,9 @@
 
 Every (epsilon, delta) allows a true-positive rate of at most e^eps rate + delta, and the trade-off curve is the
 lower envelope of all these lines. `best_attack` brackets the minimum over a privacy profile, `attack_at_most`
-stops its search early with a bound that is valid and nearly as good, and `attack_rate` takes the lines that are
-at hand. `fitted` finds the smallest mu whose Gaussian curve covers a profile, and what is lost by saying only mu.
+stops its search early with a bound that is valid and nearly as good, and `closed_form.attack_rate` takes the
+lines that are at hand. `fitted` finds the smallest mu whose Gaussian curve covers a profile, and what is lost by
+saying only mu.
 
 >>> from tacit.accounting import Gaussian, Laplace, account
 >>> cost = account(Gaussian(1))
@@ -71,21 +72,6 @@ def _least(
             at_b = value(b)
         done += 1
     return min(at_a, at_b), low, high
-
-
-def attack_rate(fpr: Array, epsilons: Array, deltas: Array) -> Array:
-    """The largest true-positive rate that (epsilon, delta) guarantees at these points allow, epsilon >= 0.
-
-    Each allows at most e^eps fpr + delta and, as the relation is symmetric, 1 - e^-eps (1 - delta - fpr)
-    (Kairouz, Oh, Viswanath 2015).
-
-    >>> attack_rate(np.array([0.1, 0.9]), np.array([0.0, 1.0]), np.array([0.2, 0.0])).round(3)
-    array([0.272, 0.963])
-    """
-    growth = np.exp(np.minimum(epsilons, 700.0))[:, None]
-    small = growth * fpr[None, :] + deltas[:, None]
-    large = 1 - (1 - deltas[:, None] - fpr[None, :]) / growth
-    return np.asarray(np.minimum(np.minimum(small, large).min(axis=0), 1.0))
 
 
 _PIECES = 24  # between two epsilons of which delta is known

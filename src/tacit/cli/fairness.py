@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from tacit.cli.ledger import address
 from tacit.cli.options import OptionError, number
 from tacit.pictures import check_path
 
@@ -126,7 +125,7 @@ def audit(
     except FairnessError as error:
         raise OptionError(str(error)) from None
     columns = _columns(path, list(dict.fromkeys([label, prediction, *names])))
-    payer = None if ledger is None else Ledger.open(address(ledger), create=False).account(str(account))
+    payer = None if ledger is None else Ledger.at(ledger, create=False).account(str(account))
     found = private_rates(
         columns[label], columns[prediction], groups=groups, sensitive_features=columns, positive=_value(positive),
         epsilon=number("--epsilon", epsilon), delta=number("--delta", delta) or None, account=payer, undeclared=undeclared,

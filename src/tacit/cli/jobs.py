@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tacit.cli.blank_job import BLANK
-from tacit.cli.ledger import address
 from tacit.cli.options import OptionError, in_options, shown, shown_examples
 
 if TYPE_CHECKING:
@@ -299,7 +298,7 @@ def _standing(found: JobPlan, ledger: str | None, base: Path) -> Standing | None
     if place is None:
         return None
     try:
-        with Ledger.open(address(place), create=False) as book:
+        with Ledger.at(place, create=False) as book:
             return standing_of(found, book)
     except LedgerError as error:
         if error.code == "ledger-missing":
@@ -415,7 +414,7 @@ def run(
                 raise OptionError(f"--yes is missing; {why}")
             folder = asked.publication.folder
             typer.confirm(f"Pay {output.charge(found)} and publish to {folder}?", abort=True)
-        book = None if ledger is None else Ledger.open(address(ledger))
+        book = None if ledger is None else Ledger.at(ledger)
         with output.progress(len(asked.outputs)) as step, _interruptible(as_json):
             place, missing = Path(job).resolve().parent, lost.replace("-", " ")
             done = finished(

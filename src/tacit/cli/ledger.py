@@ -6,9 +6,6 @@
 
 The book is only read. `verify` ends with status 1 if anything is wrong with it; a request that cannot be
 understood ends with 2.
-
->>> address("tacit.db"), address("postgresql+psycopg://host/books")
-('sqlite:///tacit.db', 'postgresql+psycopg://host/books')
 """
 
 from __future__ import annotations
@@ -47,18 +44,13 @@ OneAccount = Annotated[str | None, typer.Option("--account", help="Only this acc
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
 
 
-def address(book: str) -> str:
-    """A URL; a bare file name is a SQLite file."""
-    return book if "://" in book else f"sqlite:///{book}"
-
-
 @contextmanager
 def opened(book: str) -> Iterator[Ledger]:
     """The book, for reading; what is wrong with the request is said in one line."""
     from tacit.ledger import Ledger, LedgerError
 
     try:
-        with Ledger.open(address(book), create=False) as ledger:
+        with Ledger.at(book, create=False) as ledger:
             yield ledger
     except LedgerError as error:
         raise OptionError(f"{book}: {in_options(error)}") from error

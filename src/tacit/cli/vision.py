@@ -122,10 +122,9 @@ def _box(text: str) -> tuple[int, ...]:
 def _account(ledger: str | None, account: str | None, budget: str | None, unit: str, image: str) -> Any:
     if account is None:
         return None
-    from tacit.cli.ledger import address
     from tacit.ledger import DataIdentity, Ledger
 
-    book = Ledger.open(address(ledger or os.environ.get("TACIT_LEDGER", "tacit.db")))
+    book = Ledger.at(ledger or os.environ.get("TACIT_LEDGER", "tacit.db"))
     # the picture is known by its bytes too: under another account's name it has no second budget
     data = [DataIdentity.declared(account), DataIdentity.file(image)]
     return book.account(account, budget, data=data, unit=unit, adjacency="replace-one")

@@ -31,6 +31,7 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from os import PathLike, fspath
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -188,6 +189,11 @@ class Ledger:
             store.close()
             raise
         return ledger
+
+    @staticmethod
+    def at(place: str, *, create: bool = True) -> Ledger:
+        """The book that was named in a command: a URL, or else a file, whatever it is called."""
+        return Ledger.open(place if not place or "://" in place else Path(place), create=create)
 
     @staticmethod
     def of(book: Ledger | str | PathLike[str]) -> Ledger:

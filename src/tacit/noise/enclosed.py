@@ -246,11 +246,15 @@ class Table:
 
     def index(self, bits: int) -> NDArray[np.intp]:
         """The cell for each value of a word's leading bits, or -1 where those alone do not decide."""
+        certain, possible = self.buckets(bits)
+        return np.where(certain == possible, certain, -1)
+
+    def buckets(self, bits: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """For each value of a word's leading bits: how many boundaries surely lie at or below its first word, and how many may
+        lie below its last one."""
         low = np.arange(1 << bits, dtype=np.uint64) << np.uint64(WORD - bits)
         high = low + np.uint64((1 << WORD - bits) - 1)
-        certain = np.searchsorted(self.last, low, side="left")  # boundaries proved to lie at or below the first word of the bucket
-        possible = np.searchsorted(self.first, high, side="right")  # boundaries that may lie below its last word
-        return np.where(certain == possible, certain, -1)
+        return np.searchsorted(self.last, low, side="left"), np.searchsorted(self.first, high, side="right")
 
     def _search(self, uniforms: Words) -> NDArray[np.intp]:
         found = np.searchsorted(self.first, uniforms, side="right")

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import ParameterError
-from tacit.noise.enclosed import MARGIN, rough_exp
+from tacit.noise.enclosed import MARGIN, Table, rough_exp
 from tacit.noise.gaussian import RoundedGaussianLaw
 from tacit.noise.source import WORD, Words, note, words
 from tacit.parameters import Number, positive
@@ -44,6 +44,7 @@ OPEN = 2**SHORT - 1  # stands in the index where the first word does not tell m
 CHUNK = 1 << 16  # numbers at a time: they stay in the processor's cache through all that is done to them
 PIECE = 1 << 13  # doubtful numbers at a time
 LIMIT = 2.0**1000  # larger sums may be cut off
+SMALL = LIMIT / CHUNK  # of sums up to here no piece adds up to more
 SLACK = 2.0**-20  # of a probability: what the first bits of f may leave open, and far more than any rounding
 
 
@@ -57,6 +58,7 @@ class GaussianSumsLaw(RoundedGaussianLaw):
         cells = self.half.table.index(SHORT)
         whole = self.half.values[cells]
         self.index = np.where((cells < 0) | (whole == self.half.count), OPEN, whole).astype(np.uint16)
+        self.cuts = _Cuts(self.half.table)
         # A pair is rejected with probability at most (2 m + 1) / (2 s^2), so not where the coin is at least 2^surplus (m + 1).
         self.surplus = next(bits for bits in range(SHORT + 1) if 2**bits * self.small**2 >= 2**SHORT)
         self.unit = 2.0 ** (self.bits - PLACE)  # what the last known bit of f is worth: at most 1
@@ -72,17 +74,19 @@ class GaussianSumsLaw(RoundedGaussianLaw):
         for start in range(0, len(values), CHUNK):
             piece = values[start : start + CHUNK]
             n = len(piece)
+            fill(work.bytes, BYTES * n)
+            at, short = self._settled(n, work)
             x, z = work.x[:n], work.z[:n]
             if piece.dtype == x.dtype:
                 np.multiply(piece, into, out=x)
             else:  # a cast by itself is faster than within a product
                 np.copyto(x, piece)
                 np.multiply(x, into, out=x)
-            if not abs(float(np.add.reduce(x))) <= LIMIT:  # so it is where one is not finite; a product of vectors would take threads
+            # The largest are found in a fraction of the time of a sum; a product of vectors would take threads.
+            most, least = float(np.maximum.reduce(piece)), float(np.minimum.reduce(piece))
+            if not -SMALL <= least * into <= most * into <= SMALL and not abs(float(np.add.reduce(x))) <= LIMIT:
                 np.clip(np.nan_to_num(x, copy=False, posinf=LIMIT, neginf=-LIMIT), -LIMIT, LIMIT, out=x)
             np.ceil(x, out=x)
-            fill(work.bytes, BYTES * n)
-            at, short = self._settled(n, work)
             if len(at):
                 doubts.append((at + start, x[at], short))
             np.add(x, z, out=z)  # one rounding of the exact sum at most: what is released is a function of that
@@ -109,7 +113,7 @@ class GaussianSumsLaw(RoundedGaussianLaw):
         np.right_shift(short.coin, self.surplus, out=coin)
         np.less_equal(coin, whole, out=open_)
         # Z lies between y and y + 1 units, y = m 2^31 + (bits of f), or y = -m 2^31 - 1 - (bits of f): the signed word has both.
-        sign, turned, z, low = work.sign[:n], work.turned[:n], work.z[:n], work.low[:n]
+        sign, turned, z, low = work.sign[:n], work.turned[:n], work.z[:n], work.x[:n]
         np.right_shift(short.place, 31, out=sign)
         np.copyto(turned, whole)
         np.bitwise_xor(turned, sign, out=turned)
@@ -149,17 +153,29 @@ class GaussianSumsLaw(RoundedGaussianLaw):
         (open_,) = (cells == OPEN).nonzero()
         far = False
         if len(open_):
-            cell = self.half.table.lookup(_extended(short.first[open_], more[0, open_]))
-            whole[open_] = known = self.half._beyond(self.half.values[cell])[0].astype(np.float64)
-            far = bool(known.max() > self.known)
+            complete = _extended(short.first[open_], more[0, open_])
+            known, unsure = self.cuts.told(short.first[open_], complete)
+            if len(unsure):
+                cell = self.half.table.lookup(complete[unsure])
+                known[unsure] = told = self.half._beyond(self.half.values[cell])[0].astype(np.float64)
+                far = bool(told.max() > self.known)
+            whole[open_] = known
         sign = short.place >> 31
         leading = short.place ^ sign
-        part = leading * 2.0**-PLACE
-        most = (2 * whole + part) * part
+        part = leading.astype(np.float64)
+        part *= 2.0**-PLACE
+        most = 2 * whole
+        most += part
+        most *= part
         most *= self.rate
-        coin = short.coin * 2.0**-SHORT
+        coin = short.coin.astype(np.float64)
+        coin *= 2.0**-SHORT
         kept: NDArray[np.bool_] = coin >= most + SLACK
-        lost = most - 0.5 * most * most >= coin + (2.0**-SHORT + SLACK)
+        coin += 2.0**-SHORT + SLACK
+        np.multiply(most, most, out=part)
+        part *= 0.5
+        most -= part
+        lost = most >= coin
         (doubtful,) = (kept == lost).nonzero() if not far else (np.arange(len(kept)),)
         if len(doubtful):
             kept[doubtful] = self._accepted(whole[doubtful], leading[doubtful], short.coin[doubtful], more[1:, doubtful])
@@ -180,6 +196,33 @@ class GaussianSumsLaw(RoundedGaussianLaw):
         for i in np.flatnonzero(np.abs(gap) <= MARGIN).tolist():
             kept[i] = self._settle(int(whole[i]), int(leading[i]), PLACE, int(rest[i]), int(uniform[i]))
         return kept
+
+
+class _Cuts:
+    """For 16 bits with which the words of two cells begin: the boundary between the two.
+
+    It is found by one look, where a search through the table takes many, and half of what the short words leave open is of this kind.
+    """
+
+    def __init__(self, table: Table) -> None:
+        before, up_to = table.buckets(SHORT)
+        # The last cell stands for all that lies beyond the table, so that nothing is decided here of it.
+        (alone,) = ((up_to - before == 1) & (up_to < len(table.first))).nonzero()
+        # Of a bucket without a boundary, or with several, the first line says that nothing is known.
+        self.line = np.zeros(1 << SHORT, dtype=np.uint16)
+        self.line[alone] = np.arange(1, len(alone) + 1)
+        self.first = np.append(np.uint64(0), table.first[before[alone]])
+        self.last = np.append(np.uint64(2**WORD - 1), table.last[before[alone]])
+        self.cell = np.append(0.0, before[alone])
+
+    def told(self, starts: NDArray[np.uint16], words: Words) -> tuple[Floats, NDArray[np.intp]]:
+        """The cells of words that begin so, and the places of those for which this does not decide."""
+        line = self.line[starts]
+        above = words > self.last[line]
+        (unsure,) = (above == (words < self.first[line])).nonzero()
+        found = self.cell[line]
+        found += above
+        return found, unsure
 
 
 class Short(NamedTuple):
@@ -211,12 +254,12 @@ class _Work(threading.local):
     def __init__(self) -> None:
         size = CHUNK
         self.bytes = memoryview(bytearray(BYTES * size + SPARE))
-        self.x, self.z, self.low = (np.empty(size) for _ in range(3))
+        self.x, self.z = (np.empty(size) for _ in range(2))
         self.whole, self.coin = (np.empty(size, dtype=np.uint16) for _ in range(2))
         self.open = np.empty(size, dtype=np.bool_)
         # Where floats come later whole numbers are at first.
         self.index = self.z.view(np.intp)
-        self.sign, self.turned = self.low.view(np.int32).reshape(2, size)
+        self.sign, self.turned = self.x.view(np.int32).reshape(2, size)
         self._whole = Short.of(self.bytes, size)
 
     def short(self, n: int) -> Short:

@@ -12,13 +12,11 @@ misspelt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from tacit.accounting import AccountingError, Refusal
-from tacit.ledger import LedgerError
+from tacit.accounting import Refusal
 from tacit.release.errors import JobError
 from tacit.tables import TableError
 
@@ -30,15 +28,6 @@ _SEVERAL = {
     "edge": "must be the two columns that an edge lies between: [src, dst]",
     "bounds": "must be two numbers: [lower, upper]",
 }
-
-
-@contextmanager
-def placed(place: str) -> Iterator[None]:
-    """What the planner refuses, as an error of the job that says where."""
-    try:
-        yield
-    except (TableError, LedgerError, AccountingError) as error:
-        raise in_job(error, place) from None
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

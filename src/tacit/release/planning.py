@@ -35,9 +35,8 @@ from tacit.exact import at_most, exact, root
 from tacit.ledger import price
 from tacit.release import kinds
 from tacit.release.errors import JobError
-from tacit.release.faults import placed
 from tacit.release.job import Job
-from tacit.release.kinds import Notice, OutputPlan, Portion
+from tacit.release.kinds import Notice, OutputPlan, Portion, placed
 from tacit.release.kinds.table import TableOutput
 from tacit.release.preparation import unprepared
 from tacit.release.sources import blank, desk_of

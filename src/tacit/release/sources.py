@@ -22,7 +22,7 @@ from sqlglot import exp
 from tacit.ledger import DataIdentity, Ledger
 from tacit.release import kinds
 from tacit.release.errors import JobError
-from tacit.release.faults import in_job, placed
+from tacit.release.faults import in_job
 from tacit.release.job import Job
 from tacit.tables import CSV, DUCKDB, PARQUET, ColumnReading, Desk, DuckDB, Engine, Source, TableError, kind_of
 
@@ -51,7 +51,7 @@ _FITS = {"integer": ("integer",), "number": ("float", "integer", "decimal"), "de
 
 def desk_of(job: Job, source: Source) -> Desk:
     """The desk where a job's questions are planned and drawn."""
-    with placed("sources"):
+    with kinds.placed("sources"):
         return Desk.of(
             source, job.unit.typed(), job.schema_(), dialect=job.dialect, confidence=job.publication.confidence
         )

@@ -25,7 +25,7 @@ from tacit.tables.by_person import Grouping
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import NUMBERS, number, total
 from tacit.tables.forms import in_order, in_zone
-from tacit.tables.joins import Joins, Side, resolver
+from tacit.tables.joins import Joins
 from tacit.tables.relation import (
     Catalog,
     Field,
@@ -135,7 +135,7 @@ class Compiler:
         first = inside.relation(source.this)
         joins = select.args.get("joins") or []
         if not joins:
-            return first, resolver([Side(source.this.alias_or_name, first, "")], first)
+            return first, first.called(source.this.alias_or_name)
         return Joins(inside.unit(), inside.known(), inside.relation).joined(source.this.alias_or_name, first, joins)
 
     def with_views(self, select: exp.Expression) -> Compiler:

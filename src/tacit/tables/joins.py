@@ -45,6 +45,7 @@ from tacit.tables.relation import (
     asked_of,
     named,
     nested,
+    not_in_from,
     owner_of,
     plain_people,
     same_people,
@@ -219,7 +220,7 @@ class Joins:
             steps,
             private[0].relation.person_type if private else None,
         )
-        return found, resolver(sides, found, flat, merged)
+        return found, _resolver(sides, flat, merged)
 
     def _thinned(self, side: Side, private: Sequence[Side]) -> Relation:
         """Where private tables meet, each person's rows of each side are capped first: a million rows must not become a million times as
@@ -294,27 +295,24 @@ def _inner_of(relation: Relation, name: str) -> exp.Expression:
     return cast(exp.Expression, renamed)
 
 
-def resolver(
-    sides: Sequence[Side], rows: Relation, flat: Mapping[tuple[str, str], Field] | None = None, merged: Set[str] = frozenset()
-) -> Resolve:
+def _resolver(sides: Sequence[Side], flat: Mapping[tuple[str, str], Field], merged: Set[str]) -> Resolve:
     """What a column of the SELECT stands for in the flat rows; `merged` are the names of USING, which mean the left side's column."""
 
     def resolve(node: exp.Column) -> Value:
-        made = _flat_field(sides, flat, node, merged)
-        return rows.resolve(node) if made is None else asked_of(made, node.name)
+        return asked_of(_flat_field(sides, flat, node, merged), node.name)
 
     return resolve
 
 
-def _flat_field(sides: Sequence[Side], flat: Mapping[tuple[str, str], Field] | None, node: exp.Column, merged: Set[str]) -> Field | None:
+def _flat_field(
+    sides: Sequence[Side], flat: Mapping[tuple[str, str], Field], node: exp.Column, merged: Set[str]
+) -> Field:
     if node.table:
         named = [side for side in sides if side.alias.lower() == node.table.lower()]
         if not named:
-            raise TableError(f"{node.table} is not a table of this FROM; there are {', '.join(side.alias for side in sides)}")
+            raise not_in_from(node.table, [side.alias for side in sides])
     else:
         named = list(sides)
-    if flat is None:
-        return None
     hits = [(side, f) for side in named for f in side.relation.fields or () if f.name.lower() == node.name.lower()]
     if not hits:
         raise TableError(f"there is no column {node.name} in {', '.join(side.alias for side in named)}")
@@ -359,7 +357,6 @@ def _matched(join: exp.Join, sides: Sequence[Side], side: Side, merged: Set[str]
     def place(node: exp.Column, among: Sequence[Side]) -> tuple[str, Field]:
         marked = {key: replace(f, name=f"{key[0]}\0{key[1]}") for key, f in own.items()}
         made = _flat_field(among, marked, node, merged)
-        assert made is not None
         holder, name = made.name.split("\0")
         return holder, replace(made, name=name)
 

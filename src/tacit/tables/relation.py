@@ -180,6 +180,16 @@ class Relation:
             return column(node.name, None)
         return asked_of(find(node, self.fields))
 
+    def called(self, alias: str) -> Resolve:
+        """What the columns of a SELECT stand for whose FROM is this alone, under that name."""
+
+        def resolve(node: exp.Column) -> Value:
+            if node.table and node.table.lower() != alias.lower():
+                raise not_in_from(node.table, [alias])
+            return self.resolve(node)
+
+        return resolve
+
 
 @dataclass(frozen=True)
 class Column:
@@ -331,6 +341,11 @@ def find(node: exp.Column, fields: Sequence[Field]) -> Field:
     if not same:
         raise TableError(f"there is no column {node.name}; there are {', '.join(f.name for f in fields)}")
     return same[0]
+
+
+def not_in_from(table: str, names: Sequence[str]) -> TableError:
+    """What is said of a column whose table is none of those in FROM."""
+    return TableError(f"{table} is not a table of this FROM; there are {', '.join(names)}")
 
 
 def same_people(first: str | None, second: str | None) -> bool:

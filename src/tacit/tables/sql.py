@@ -164,7 +164,7 @@ def question_of(tree: exp.Expression, dialect: str, catalog: Catalog | None = No
     if not isinstance(tree, exp.Select):
         raise Refused("a question is one SELECT statement")
     refuse_clauses(tree, "having", "order", "limit", "offset")
-    if catalog is not None:
+    if catalog is not None and not _of_one_table(tree):
         tree = rewritten(tree, catalog.unit.person)
     whole_tree = tree
     person = catalog.unit.person if catalog is not None else None
@@ -179,6 +179,11 @@ def question_of(tree: exp.Expression, dialect: str, catalog: Catalog | None = No
     # Last, because the readers say better why: what none of them has looked at is refused here.
     grammar.check(whole_tree)
     return replace(found, relation=rows) if catalog is not None else replace(found, relation=rows.expression())
+
+
+def _of_one_table(tree: exp.Select) -> bool:
+    """Whether it has no join and no sub-query, as most questions; then no join is written in another way."""
+    return not any(node is not tree for node in tree.find_all(exp.Select, exp.Join))
 
 
 def _rows_of_one(catalog: Catalog | None, tree: exp.Select) -> int | None:

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from tacit.accounting.engines.contour import cumulant, plan, search, upper_levels
+from tacit.accounting.engines.contour import cumulant, plan, search
 from tacit.accounting.pairs.mixture import gaussian as noise
 from tacit.accounting.pairs.mixture import poisson_gaussian
+from tacit.accounting.pairs.pair import upper_levels
 from tacit.accounting.theorems import gaussian
 
 

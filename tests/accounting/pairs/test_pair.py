@@ -10,7 +10,7 @@ from tacit.accounting.engines import contour as saddle
 from tacit.accounting.pairs.finite import leaky_randomised_response
 from tacit.accounting.pairs.laplace import laplace
 from tacit.accounting.pairs.mixture import poisson_gaussian
-from tacit.accounting.pairs.pair import Disclosure, Trivial, profile, single_delta
+from tacit.accounting.pairs.pair import Disclosure, Trivial, profile, single_delta, upper_levels
 
 
 @pytest.mark.parametrize("pair", [laplace(1.0), poisson_gaussian(0.1, 0.7), leaky_randomised_response(1.0, 1e-3), Trivial()], ids=repr)
@@ -39,7 +39,7 @@ class Unknown(Trivial):
 def test_a_pair_without_quadrature_has_no_moments_and_no_quick_bound() -> None:
     """That is None, all the way up, and never a number: quick bounds then say nothing."""
     parts = [(laplace(1.0), 1), (Unknown(), 2)]
-    assert Unknown().moments(np.zeros(1)) is None and saddle.upper_levels(parts, np.ones(2)) is None
+    assert Unknown().moments(np.zeros(1)) is None and upper_levels(parts, np.ones(2)) is None
     assert compose.epsilon_cap(parts, 1e-3) == math.inf and compose.delta_cap(parts, 0.5) == 1.0
     assert math.isfinite(compose.epsilon_cap(parts[:1], 1e-3)) and compose.delta_cap(parts[:1], 0.5) < 1
     with pytest.raises(saddle.Declined, match="quadrature"):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tacit.accounting import closed_form
 from tacit.accounting.theorems import conversions, gaussian, renyi
 from tacit.accounting.theorems.composition import hockey_stick
 from tacit.errors import ParameterError
@@ -23,7 +24,7 @@ def pairs(rng, count, size=4):
 
 def test_pure_and_bounded_range_curves_lie_below_their_zcdp_lines():
     for eps in (0.01, 0.5, 3.0):
-        assert (renyi.randomised_response(renyi.ORDERS, eps) <= conversions.rho_from_pure(eps) * renyi.ORDERS * (1 + 1e-12)).all()
+        assert (renyi.randomised_response(renyi.ORDERS, eps) <= closed_form.rho_from_pure(eps) * renyi.ORDERS * (1 + 1e-12)).all()
     # losses of width eps: the worst pair of the exponential mechanism, losses t and t - eps
     for eps in (0.1, 1.0, 4.0):
         for t in np.linspace(0.05, 0.95, 19) * eps:
@@ -31,7 +32,7 @@ def test_pure_and_bounded_range_curves_lie_below_their_zcdp_lines():
             masses = np.array([p, 1 - p])
             losses = np.array([t, t - eps])
             assert masses @ np.exp(-losses) == pytest.approx(1.0)
-            assert (renyi.from_losses(renyi.ORDERS, losses, masses) <= conversions.rho_from_range(eps) * renyi.ORDERS * (1 + 1e-9)).all()
+            assert (renyi.from_losses(renyi.ORDERS, losses, masses) <= closed_form.rho_from_range(eps) * renyi.ORDERS * (1 + 1e-9)).all()
 
 
 def test_conversions_are_valid_for_random_pairs():

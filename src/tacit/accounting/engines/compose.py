@@ -15,7 +15,7 @@ from tacit.accounting.bound import Bound
 from tacit.accounting.closed_form import EXACT, gaussian_epsilon, least_epsilon
 from tacit.accounting.pairs.finite import FinitePair
 from tacit.accounting.pairs.mixture import MixturePair
-from tacit.accounting.pairs.pair import Array, Disclosure, Pair, Trivial, single_delta
+from tacit.accounting.pairs.pair import Array, Disclosure, Pair, Trivial, inflated, single_delta, upper_levels
 from tacit.accounting.theorems import gaussian
 from tacit.errors import UnsupportedError
 
@@ -246,8 +246,6 @@ def epsilon_cap(components: Components, delta: float, enough: float = 0.0) -> fl
 
     Steep tilts are tried only where the usual ones do not get below `enough`.
     """
-    from tacit.accounting.engines import contour
-
     leak = sum(count * pair.infinite for pair, count in components)
     if not delta > leak:
         return math.inf
@@ -255,7 +253,7 @@ def epsilon_cap(components: Components, delta: float, enough: float = 0.0) -> fl
     for steep in (False, True):
         tilts = _steep_tilts(components) if steep else _TILTS
         try:
-            level = _binned_levels(components, tilts) if steep else contour.upper_levels(components, tilts)
+            level = _binned_levels(components, tilts) if steep else upper_levels(components, tilts)
         except OverflowError:
             continue
         if level is None:
@@ -305,7 +303,7 @@ def _steep_tilts(components: Components) -> Array:
 
 def _binned_levels(components: Components, c: Array) -> Array:
     """Upper bounds on K from binned losses, at tilts that no quadrature reaches."""
-    from tacit.accounting.engines.contour import binned, inflated
+    from tacit.accounting.engines.contour import binned
 
     total = np.zeros(len(c))
     for pair, count in components if len(c) else ():
@@ -316,13 +314,11 @@ def _binned_levels(components: Components, c: Array) -> Array:
 
 def delta_cap(components: Components, epsilon: float) -> float:
     """A quick upper bound on delta at epsilon >= 0, by the same conversion."""
-    from tacit.accounting.engines import contour
-
     if epsilon < 0:
         return 1.0
     leak = sum(count * pair.infinite for pair, count in components)
     try:
-        level = contour.upper_levels(components, _TILTS)
+        level = upper_levels(components, _TILTS)
     except OverflowError:
         return 1.0
     if level is None:

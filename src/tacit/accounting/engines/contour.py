@@ -13,7 +13,7 @@ quadrature of each cumulant and floating point come from `Nodes`. The line passe
 the same at delta = 1e-20 as at 1e-5.
 
 `plan` decides where to lay the line, from the composed cumulant on the real axis and the saddle-point estimate
-of the whole privacy curve. Of that only `upper_levels` is certified; the rest decides which computation is cheap.
+of the whole privacy curve. Nothing of that is certified: it decides which computation is cheap.
 
 >>> from tacit.accounting.pairs.mixture import gaussian
 >>> table = plan([(gaussian(1.0), 1)], np.array([4.0]))
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting.bound import Bound
 from tacit.accounting.pairs.mixture import MixturePair
-from tacit.accounting.pairs.pair import Array, Pair
+from tacit.accounting.pairs.pair import Array, Pair, inflated
 from tacit.accounting.pairs.part import Part
 
 Components = Sequence[tuple[Pair, int]]
@@ -133,17 +133,6 @@ def search(components: Components, inside: Callable[[Plan], NDArray[np.bool_]]) 
             except OverflowError:
                 return plan(components, centre * _NEAR)
     raise Declined("no saddle point in reach")
-
-
-def upper_levels(components: Components, c: Array) -> Array | None:
-    """Upper bounds on K at several tilts; None where a pair has no quadrature."""
-    found = tabulated(components, c)
-    return None if found is None else inflated(found.level)
-
-
-def inflated(level: Array) -> Array:
-    """Planning figures are accurate to about 1e-13 of their terms; this makes them upper bounds."""
-    return level + 1e-9 * (1 + np.abs(level))
 
 
 def _spread(loss: Array, weight: Array, t: float) -> float:

@@ -27,9 +27,9 @@ import numpy as np
 
 from tacit.accounting.bound import Bound
 from tacit.accounting.engines import contour
-from tacit.accounting.engines.contour import Declined, Line, Plan, inflated
+from tacit.accounting.engines.contour import Declined, Line, Plan
 from tacit.accounting.pairs.mixture import MixturePair
-from tacit.accounting.pairs.pair import Array, Pair, single_delta
+from tacit.accounting.pairs.pair import Array, Pair, inflated, single_delta
 from tacit.accounting.pairs.part import ENDS, REACH, Part
 from tacit.accounting.special import ndtr
 

@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from tacit.accounting.closed_form import laplace_delta
+from tacit.accounting.closed_form import laplace_delta, rho_from_range
 from tacit.accounting.pairs.pair import Array, Nodes, Pair, cumulant
 
 _UNIT = 2.0**-53
@@ -93,6 +93,9 @@ class HalfTiltPair(Pair):
 
     def hockey_stick(self, epsilon: float) -> tuple[float, float] | None:
         return laplace_delta(self.theta, epsilon) if self.edge and self.rate == 1 and not self.reversed_ else None
+
+    def rho(self) -> float:
+        return rho_from_range(self.theta) if self.rate == 1 and not self.edge else super().rho()
 
     def kappa(self, c: float) -> float:
         if self.rate == 1:  # closed form; the unsampled law is the same in both directions

@@ -171,6 +171,10 @@ class MixturePair(Pair):
         high = self._lw[m.argmin()] - self._lv[n.argmin()] if n.min() == 0 and m.max() == 0 else math.inf
         return float(low), float(high)
 
+    def rho(self) -> float:
+        """Half the square of the largest shift, as though every draw had it."""
+        return 0.5 * (max(m for m, _ in self.up) + max(n for n, _ in self.down)) ** 2
+
     def kappa(self, c: float) -> float:
         if len(self.up) == len(self.down) == 1:
             return 0.5 * c * (c + 1) * (self.up[0][0] + self.down[0][0]) ** 2

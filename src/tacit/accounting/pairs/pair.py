@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.closed_form import hockey_stick
+from tacit.accounting.closed_form import hockey_stick, rho_from_pure
+from tacit.errors import UnsupportedError
 
 Array = NDArray[np.float64]
 
@@ -100,6 +101,15 @@ class Pair(ABC):
         """The least epsilon >= 0 with at most this delta for one use, where the pair has a way of its own to find it."""
         return None
 
+    def rho(self) -> float:
+        """A rho for which one use is zCDP, both ways: by its largest loss, where the pair knows no better one."""
+        if self.infinite > 0:
+            raise UnsupportedError("a delta above 0 has no rho; use advanced, optimal or pld")
+        top = max(self.support()[1], self.reverse().support()[1])
+        if not math.isfinite(top):
+            raise UnsupportedError(f"no rho is known for {self!r}; use rdp-improved or pld")
+        return rho_from_pure(top)
+
     def decay(self, c: float, t: float) -> float:
         """A bound on |E exp((c+is) L)| / E exp(c L) that holds for every s >= t."""
         return 1.0
@@ -111,6 +121,22 @@ def cumulant(nodes: Callable[[float, float], Nodes], c: float) -> float:
         return nodes(c, 0.0).log_mgf
     except OverflowError:
         return math.inf
+
+
+def upper_levels(components: Sequence[tuple[Pair, int]], c: Array) -> Array | None:
+    """Upper bounds on the cumulant of a composition at several tilts; None where a pair has no quadrature."""
+    level = np.zeros(len(c))
+    for pair, count in components:
+        found = pair.moments(c)
+        if found is None:
+            return None
+        level = level + count * found[0]
+    return inflated(level)
+
+
+def inflated(level: Array) -> Array:
+    """Figures for planning are accurate to about 1e-13 of their terms; this makes them upper bounds."""
+    return level + 1e-9 * (1 + np.abs(level))
 
 
 def single_delta(pair: Pair, epsilon: float) -> tuple[float, float]:

@@ -26,26 +26,6 @@ from tacit.parameters import count, nonnegative, number, positive, probability
 # --- concentrated ---------------------------------------------------------------------------------------------------------
 
 
-def rho_from_pure(eps: float) -> float:
-    """Every eps-DP mechanism is (eps^2/2)-zCDP (Steinke 2022, Proposition 3.16).
-
-    >>> rho_from_pure(0.1)
-    0.005000000000000001
-    """
-    return float(nonnegative("eps", eps)) ** 2 / 2
-
-
-def rho_from_range(width: float) -> float:
-    """Losses in a range of the given width give (width^2/8)-zCDP (Steinke 2022, Lemma 3.32.5; Cesar and Rogers 2021).
-
-    An eps-DP mechanism has width 2 eps; the exponential mechanism of parameter eps has width eps.
-
-    >>> rho_from_range(2.0)
-    0.5
-    """
-    return float(nonnegative("width", width)) ** 2 / 8
-
-
 def zcdp_group(rho: float, size: int) -> float:
     """Groups of k under rho-zCDP: k^2 rho (Bun and Steinke 2016, Proposition 1.9).
 

@@ -14,10 +14,8 @@ import numpy as np
 
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.events.tree import Adjacency, Event
-from tacit.accounting.pairs.laplace import HalfTiltPair
 from tacit.accounting.pairs.mixture import MixturePair
-from tacit.accounting.pairs.pair import Pair
-from tacit.accounting.resolve import Resolved, Step, renyi_curve
+from tacit.accounting.resolve import Resolved, renyi_curve
 from tacit.accounting.theorems import gaussian
 from tacit.errors import ParameterError, UnsupportedError
 
@@ -64,7 +62,7 @@ def epsilon(method: str, event: Event, adjacency: Adjacency, parts: Resolved, de
     if method in ("optimal", "heterogeneous"):
         return _optimal(method, parts, delta)
     if method in ("zcdp", "zcdp-improved"):
-        total = rho(parts)
+        total = parts.rho()
         convert = conversions.zcdp_epsilon_basic if method == "zcdp" else conversions.zcdp_epsilon
         return Bound(0.0, convert(total, delta) if delta else math.inf, METHODS[method])
     if method in ("rdp", "rdp-improved"):
@@ -109,36 +107,6 @@ def _optimal(method: str, parts: Resolved, delta: float) -> Bound:
     if method == "optimal":
         raise UnsupportedError("optimal composes equal guarantees, and these differ; use heterogeneous")
     return optimal.epsilon_heterogeneous(found, delta)
-
-
-def _step_rho(step: Step) -> float:
-    """The best known rho of one use: exact for Gaussians, r^2/8 for a bounded range, eps^2/2 for a pure guarantee."""
-    return step.concentrated.rho if step.concentrated is not None else max(_pair_rho(step.remove), _pair_rho(step.add))
-
-
-def _pair_rho(pair: Pair) -> float:
-    from tacit.accounting.theorems import conversions
-
-    if isinstance(pair, MixturePair):
-        return 0.5 * (max(m for m, _ in pair.up) + max(n for n, _ in pair.down)) ** 2
-    if pair.infinite > 0:
-        raise UnsupportedError("a delta above 0 has no rho; use advanced, optimal or pld")
-    top = max(pair.support()[1], pair.reverse().support()[1])
-    if not math.isfinite(top):
-        raise UnsupportedError(f"no rho is known for {pair!r}; use rdp-improved or pld")
-    if isinstance(pair, HalfTiltPair) and pair.edge == 0 and pair.rate == 1:
-        return conversions.rho_from_range(top)
-    return conversions.rho_from_pure(top)
-
-
-def rho(parts: Resolved) -> float:
-    """The sum of the steps' rho, by theorem rather than by curve."""
-    total = math.fsum(step.count * _step_rho(step) for step in parts.steps)
-    for known in parts.renyi:
-        if known.rho is None:
-            raise UnsupportedError("part of this event is a Rényi curve that is not a zCDP guarantee; use rdp-improved")
-        total += known.count * known.rho
-    return total
 
 
 def central_limit(parts: Resolved, delta: float) -> Estimate:

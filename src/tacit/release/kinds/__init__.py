@@ -15,17 +15,19 @@ tacit.release.errors.JobError: kind must be table or workload or synthesis...; d
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from tacit.accounting import Event, Guarantee
+from tacit.accounting import AccountingError, Event, Guarantee
+from tacit.ledger import LedgerError
 from tacit.release.errors import JobError
-from tacit.release.faults import nearest
-from tacit.tables import MARK, Desk
+from tacit.release.faults import in_job, nearest
+from tacit.tables import MARK, Desk, TableError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +58,15 @@ class Notice:
 
     def __str__(self) -> str:
         return f"{self.place}: {self.text}" if self.place else self.text
+
+
+@contextmanager
+def placed(place: str) -> Iterator[None]:
+    """What a room refuses of the job, as an error of the job that says where."""
+    try:
+        yield
+    except (TableError, LedgerError, AccountingError) as error:
+        raise in_job(error, place) from None
 
 
 class Output(Protocol):

@@ -34,9 +34,9 @@ from tacit.ledger import days
 from tacit.mechanisms import half_width
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
-from tacit.release.faults import WORDS, placed
+from tacit.release.faults import WORDS
 from tacit.release.job_parts import JobPart, Number, OutputSpec, Scalar
-from tacit.release.kinds import Notice, Portion, Record, marked, table_files
+from tacit.release.kinds import Notice, Portion, Record, marked, placed, table_files
 from tacit.release.page import bracket, listed, plain, template, who_pays
 from tacit.tables import Answer, Asked, Desk, Figures, Lost, Plan, Question, Recipe, Released, both_ways, explained, rows_lost
 from tacit.tables.figures import expected
