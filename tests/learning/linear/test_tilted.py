@@ -12,7 +12,19 @@ from sklearn.linear_model import LogisticRegression as Plain
 from tacit.accounting import Adjacency, Guarantee
 from tacit.learning import LogisticRegression
 from tacit.learning.linear.losses import logistic, multinomial
-from tacit.learning.linear.prior import FLOOR, NOTHING, SPREADS, Agreement, Prior, agreement, believed, class_shares, held, kept, second_share
+from tacit.learning.linear.prior import (
+    FLOOR,
+    NOTHING,
+    SPREADS,
+    Agreement,
+    Prior,
+    agreement,
+    believed,
+    class_shares,
+    held,
+    kept,
+    second_share,
+)
 from tacit.learning.linear.pure import cube_noise, deviation
 from tacit.learning.linear.purse import Purse
 from tacit.learning.linear.tilted import CONSTANT, LENGTH, alike, best_cut, best_ridge, turns_wrongly
@@ -224,7 +236,8 @@ def test_the_best_cut_is_the_one_that_puts_most_people_right(weights: np.ndarray
     generator = np.random.default_rng(3)
     scores = generator.normal(size=6000)
     for sign, level, expected in ((1.0, 0.0, "slope"), (1.0, 1.0, "slope"), (0.0, 0.4, "one"), (0.0, -0.4, "zero"), (-1.0, 0.7, "one")):
-        codes = (4 * sign * scores + 4 * sign * level + (1 - abs(sign)) * level + (sign < 0) * 3 > generator.logistic(size=6000)).astype(np.int64)
+        true = 4 * scores + 4 * level if sign > 0 else level - 4 * (sign < 0) * (scores - 1)
+        codes = (true > generator.logistic(size=6000)).astype(np.int64)
         with test_mode(5):
             purse = Purse.of(Guarantee(epsilon=1, delta=0), AR)
             factor, found = best_cut(scores, codes, 0.0, [0.5, 0.8], 1.0, purse, weights)

@@ -54,20 +54,20 @@ class Prior:
     @classmethod
     def buy(
         cls, codes: NDArray[np.int64], classes: int, purse: Purse, rows: int | None, *, few: float = 0.0, none: float = 0.0,
-        weights: Array | None = None, settled: bool = False,
+        weights: Array | None = None, settled: bool = False, first: tuple[Array, float] | None = None,
     ) -> Prior:  # fmt: skip
         """Counts of the classes, and a second look as fine as `second_share` asks for; where rows times strength is below `none`, with
         all that is left. Below `few` a fit has so little to learn that it has to be looked at; if the order of two classes is `settled`
         by that look, there is no second one here, and the classes are taken to be as unequal as the first one lets them be believed to
-        be. Both looks together say how many rows there are.
+        be. Both looks together say how many rows there are. A `first` look that was bought elsewhere, counts and their noise, is not bought
+        again.
 
         With Gaussian noise the second look at two classes is at their difference, and at their sum with less weight: that tells which
         one is larger with little more than half of the budget that two counts need.
         `weights` in [0, 1] count people in part; the number of rows is then that of their weights together, and bought.
         """
         rows = rows if weights is None else None
-        first, noise = purse.counts(codes[:, None], classes, FIRST_PURE if purse.pure else FIRST, weights)
-        counts = first[0]
+        counts, noise = first or look(codes, classes, purse, FIRST_PURE if purse.pure else FIRST, weights)
         apart = level = noise * math.sqrt(2)  # deviations of the difference and of the sum of two counts
         n = float(rows) if rows is not None else max(float(counts.sum()), noise, 1.0)
         # a number of rows that seems to be large by chance would make the second look too cheap
@@ -128,6 +128,12 @@ class Prior:
         covariance[-1, -1] = parts.sum() if outputs == 1 else parts.max()
         bar = NoiseBar(covariance, "first order", gaussian=gaussian)
         return LinearFit(np.zeros((outputs, features)), self.scores, math.sqrt(covariance[-1, -1]), bar)
+
+
+def look(codes: NDArray[np.int64], classes: int, purse: Purse, share: float, weights: Array | None = None) -> tuple[Array, float]:
+    """Noisy numbers of people in each class, and the deviation of the noise."""
+    counts, noise = purse.counts(codes[:, None], classes, share, weights)
+    return counts[0], noise
 
 
 def joined(one: Any, noise: float, other: Any, more: float) -> tuple[Any, float]:

@@ -81,6 +81,21 @@ class Purse:
         assert guarantee.keeps(event, adjacency)
         return event, gaussian, pure
 
+    @classmethod
+    def after(cls, guarantee: Guarantee, adjacency: Adjacency, part: float) -> tuple[Event, Purse, Purse, Purse]:
+        """A pure purse with a part of epsilon, and two others of which one may be used after it: a Gaussian one, and a pure one.
+
+        Each of the two costs at most the rest of epsilon, with all of delta, so which one is used may depend on what the first released.
+
+        >>> event, first, gaussian, pure = Purse.after(Guarantee(epsilon=1, delta=1e-6), Adjacency.ADD_REMOVE, 0.06)
+        >>> round(first.strength, 6), round(gaussian.strength, 3), round(pure.strength, 6)
+        (0.06, 0.202, 0.94)
+        """
+        event, gaussian, first = cls.pair(guarantee, adjacency, part)
+        epsilon = guarantee.floats.epsilon
+        assert epsilon is not None
+        return event, first, gaussian, cls.of(Guarantee(epsilon=epsilon * (1 - part) * (1 - SPARE), delta=0), adjacency)
+
     def take(self, share: float) -> float:
         """The mu or epsilon of a share of the whole; a share that is not there is refused."""
         if not 0 < share <= self.left + SPARE:

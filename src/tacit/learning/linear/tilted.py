@@ -75,11 +75,12 @@ def unpenalised(factors: Array) -> float:
 def tilted_minimum(
     U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, purse: Purse, *, rows: int | None,
     weights: Array | None = None, balanced: bool = False, penalty: Penalty = unpenalised,
+    first: tuple[Array, float] | None = None,
 ) -> LinearFit:  # fmt: skip
     """A linear classifier for rows in [-1, 1]^d with all of a pure purse; rows of no declared class count for the frame alone.
 
     `weights` in [0, 1] shorten people's losses, `balanced` those of the larger classes; `penalty` is what is added for the squared
-    coefficients, given the released weights of the classes.
+    coefficients, given the released weights of the classes. `first` is a look at the classes that another purse paid for.
 
     Guarantee
         Statement: costs `purse.event`. Conditions: a loss with a proved curvature, rank and bound on its derivatives.
@@ -91,7 +92,7 @@ def tilted_minimum(
     outputs, d = (1 if classes == 2 else classes), U.shape[1]
     settled = classes == 2 and not balanced
     few = max(FEW * d**1.5, CHOSEN if settled else 0.0)
-    prior = Prior.buy(codes, classes, purse, rows, few=few, none=NONE * d**1.5, weights=weights, settled=settled)
+    prior = Prior.buy(codes, classes, purse, rows, few=few, none=NONE * d**1.5, weights=weights, settled=settled, first=first)
     factors = np.ones(classes)
     if balanced:
         prior, factors = prior.balanced()
