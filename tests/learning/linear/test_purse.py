@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ import pytest
 from tacit.accounting import Adjacency, Guarantee
 from tacit.calculus import Integers, LInfinity, Space, Vectors
 from tacit.learning import LinearRegression, LogisticRegression
+from tacit.learning.linear import classifiers, solvers, tilted
 from tacit.learning.linear import purse as module
-from tacit.learning.linear import solvers, tilted
-from tacit.learning.linear.prior import Prior
+from tacit.learning.linear.prior import FIRST_PURE, Prior
 from tacit.learning.linear.pure import STEP, TILT_STEP
 from tacit.learning.linear.purse import Purse
 from tacit.mechanisms import LATTICE_BITS
@@ -193,6 +194,40 @@ def test_what_a_classifier_draws_adds_up_to_its_price(
             assert spent > 1 + more / 3
         else:
             assert spent <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(("rows", "pure"), [(300, True), (3000, False)])
+def test_after_a_pure_look_at_the_classes_no_more_is_drawn_than_one_of_the_two_ways_pays_for(
+    rows: int, pure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few rows: all draws are pure, and their epsilons add up to the whole. Many: the look has its part of epsilon, and Gaussian draws
+    add up to the mu that the rest of epsilon and delta buy. The mutant, a look that is drawn twice, overspends."""
+    seen, guarantee = tilted_too(monkeypatch), Guarantee(epsilon=0.1, delta=1e-6)
+    event, first, gaussian, _ = Purse.after(guarantee, AR, FIRST_PURE)
+    assert guarantee.keeps(event, AR)
+
+    def fit() -> LogisticRegression:
+        seen.clear()
+        model = LogisticRegression(epsilon=0.1, delta=1e-6, bounds=(-1, 1), classes=[0, 1], solver="counted")
+        return model.fit(X[:rows], (Y[:rows] > 0).astype(int))
+
+    def spent() -> float:
+        """The part of the whole epsilon or, after the look, of the whole mu."""
+        return sum(seen) / 0.1 if pure else math.sqrt(sum(part**2 for part in seen[1:])) / gaussian.strength
+
+    with test_mode(2):
+        assert fit().privacy_.upper <= 0.1
+        assert seen[0] == pytest.approx(first.strength, rel=1e-6)
+        assert 0.95 < spent() <= 1 + 1e-9
+        looked = classifiers.look
+
+        def twice(codes: Any, classes: int, purse: Purse, *given: Any) -> Any:
+            looked(codes, classes, replace(purse), *given)
+            return looked(codes, classes, purse, *given)
+
+        monkeypatch.setattr(classifiers, "look", twice)
+        fit()
+        assert sum(seen[:2]) > 1.9 * first.strength and (not pure or spent() > 1.05)
 
 
 @pytest.mark.parametrize("adjacency", [AR, RO])

@@ -79,8 +79,7 @@ COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
 Solver = Literal["descent", "tilted", "objective", "output", "sums", "cube", "either", "counted"]
 SOLVERS: tuple[Solver, ...] = ("descent", "tilted", "objective", "output", "sums", "cube", "either", "counted")
 FEATURES_EACH = 1.5  # features for each unit of epsilon up to which pure noise is used beside a delta; measured
-# "counted": the largest epsilon, number of features, and n epsilon at which pure noise is used beside a delta; measured
-COUNTED, COUNTED_FEATURES, COUNTED_ROWS = 0.25, 14, 160.0
+COUNTED_FEATURES, COUNTED_ROWS = 14, 160.0  # "counted": the most features, and n epsilon, with which pure noise is less; measured
 ONE_STEP = 0.04  # what one step leaves of the excess where there is no noise; measured
 
 
@@ -104,7 +103,7 @@ def predicted_excess(
     if solver == "counted":  # a pure look at the classes first, which says which of two solvers has fewer faults
         if guarantee.pure or guarantee.floats.epsilon is None or not guarantee.floats.delta or loss.rank > 1:
             return math.inf
-        within = guarantee.floats.epsilon <= COUNTED and features <= COUNTED_FEATURES
+        within = rows * guarantee.floats.epsilon < COUNTED_ROWS and features <= COUNTED_FEATURES
         return 0.0 if within and loss.smooth and loss.certified else math.inf
     if solver == "descent":
         if guarantee.pure:
