@@ -255,7 +255,7 @@ def test_a_choice_has_the_law_of_exponential_noise_and_a_person_moves_its_sums_a
 
     def priced(scale: Any) -> Any:  # the largest rise and the largest fall together, on the lattice
         moved = (1 if adjacency is AR else 2) << LATTICE_BITS
-        event = (Space(Vectors(Integers(), 3), LInfinity(monotone=True)) >> chosen(scale)).event(moved)
+        event = chosen(scale).bind(Space(Vectors(Integers(), 3), LInfinity(monotone=True))).event(moved)
         assert Guarantee(epsilon=0.5, delta=0).keeps(event, AR) and not Guarantee(epsilon=0.49, delta=0).keeps(event, AR)
         return chosen(scale)
 

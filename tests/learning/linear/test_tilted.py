@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression as Plain
 
 from tacit.accounting import Adjacency, Guarantee
 from tacit.learning import LogisticRegression
+from tacit.learning.linear import tilted
 from tacit.learning.linear.losses import logistic, multinomial
 from tacit.learning.linear.prior import (
     FLOOR,
@@ -262,6 +263,30 @@ def test_a_choice_between_two_classes_is_clearer_than_two_counts() -> None:
             counted += counts[0, 1] > counts[0, 0]
     for share, law in ((wrong / 2000, math.exp(-2.4) / 2), (counted / 2000, math.exp(-2.4) * (2 + 2.4) / 4)):
         assert share == pytest.approx(law, abs=4 * math.sqrt(law * (1 - law) / 2000))
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_few_rows_and_nearly_even_classes_keep_the_floor(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """800 rows, 55 % in one class and nothing to learn, at epsilon .1: 240 fits lose less than .01 in the mean beside the larger class,
+    where one fit that says the smaller class to everybody loses .1. The error of the mean is .0017. The mutant, two looks at the classes in
+    place of the choice, loses more than .01."""
+    X = np.random.default_rng(1).uniform(-1, 1, (800, 4))
+    codes = np.repeat([0, 1], [360, 440])
+
+    def loss() -> float:
+        found: list[float] = []
+        for seed in range(240):
+            y = np.random.default_rng(seed).permutation(codes)
+            with test_mode(seed):
+                found.append(LogisticRegression(epsilon=0.1, delta=delta, bounds=(-1, 1), classes=[0, 1]).fit(X, y).predict(X).mean())
+        return float(np.mean(0.1 * (1 - np.array(found))))
+
+    least = loss()
+    assert least < 0.01
+    if not delta:
+        monkeypatch.setattr(tilted, "CHOSEN", 0.0)
+        monkeypatch.setattr(tilted, "FEW", 0.0)
+        assert loss() > max(0.01, least + 0.003)
 
 
 def test_what_is_believed_of_a_slope_is_the_signal_in_it() -> None:

@@ -207,8 +207,8 @@ class Purse:
         scale = box_scale(self.take(share), self.adjacency)
         totals: list[int] = box_lattice(np.maximum(parts, 0.0)).sum(axis=0).tolist()
         sums = [total + round(float(more) * (1 << LATTICE_BITS)) for total, more in zip(totals, ahead, strict=True)]
-        plan = Space(Vectors(Integers(), len(sums)), LInfinity(monotone=True)) >> noisy_max(scale)
-        return int(plan.release(sums).value)
+        space = Space(Vectors(Integers(), len(sums)), LInfinity(monotone=True))
+        return int(noisy_max(scale).bind(space).release(sums).value)
 
     def rows(self, U: Array, declared: int | None, share: float) -> float:
         """The number of rows: declared, or bought with a share; at least its own noise, below which it says nothing."""

@@ -18,6 +18,10 @@ True
 *The floor.* With parameters 0 the model predicts the released shares of the classes. Where the tilt would drown the
 signal, the predicted error is least for a large ridge, which leaves the parameters near 0; and what the noise alone
 explains is taken off at the end (`prior.held`).
+
+*The order of two classes.* Where there is little to learn, the last part of epsilon pays for one choice by the number of
+people who are right: each class for everybody, or the slope with one of a few cuts (`best_cut`). Which class is larger
+is then known with 1/sqrt(2) of the noise of two counts, and a slope that says nothing is seen by the same draw.
 """
 
 from __future__ import annotations
@@ -194,13 +198,13 @@ def best_cut(
     """The part of a slope to keep and the level beside it, chosen by how many people are right, with all that is left of a purse.
 
     Candidates are each class for everybody, the first of `parts` beside `offset`, and the second one cut at CUTS deviations from where the
-    scores and the offset together are 0. Those with a slope have HANDICAP scales of the noise less than they are right about.
+    scores and the offset together are 0. One with a slope has to be ahead of a class by HANDICAP scales of the noise.
     """
     held, part = parts
     sure = max(abs(offset), LEAST)
     candidates = [(0.0, -sure), (0.0, sure), (held, offset), *((part, part * (offset + cut * spread)) for cut in CUTS)]
     right = np.column_stack([(factor * scores + level > 0) == codes for factor, level in candidates]).astype(np.float64)
-    handicap = HANDICAP * purse.choice_scale(purse.left) * (np.array([factor for factor, _ in candidates]) > 0)
+    handicap: Array = np.where([factor > 0 for factor, _ in candidates], HANDICAP * purse.choice_scale(purse.left), 0.0)
     best = purse.choice(right if weights is None else right * weights[:, None], -handicap, purse.left)
     return candidates[best][0], np.array([candidates[best][1]])
 
