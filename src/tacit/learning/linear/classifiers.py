@@ -25,7 +25,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Guarantee, ParameterError
+from tacit.accounting import APPROXIMATE, Guarantee, ParameterError
 from tacit.calculus import codes_of
 from tacit.learning.estimator import Array, Bounds, Labels, PrivateClassifier, Request
 from tacit.learning.linear.error_bars import to_data_units
@@ -95,6 +95,8 @@ class LinearClassifier(PrivateClassifier):
         loss, space, features = self._loss(len(classes)), request.space, request.features
         terms = (self.solver, request.guarantee, request.adjacency)
         solver = choose_solver(*terms, features=features, rows=request.rows, loss=loss)
+        if self.solver == "auto" and solver in ("counted", "either") and self._books_otherwise(solver):
+            solver = "descent"
         weighing = Weighing.of(
             classes, self.class_weight, sample_weight, self.weight_bound, C=self.C, rows=len(request.numbers)
         )
@@ -112,6 +114,14 @@ class LinearClassifier(PrivateClassifier):
             self.coef_error_, self.intercept_error_ = np.tile(bar.errors[:-1], (outputs, 1)), np.full(outputs, bar.errors[-1])
             self.error_kind_ = bar.kind
         return self
+
+    def _books_otherwise(self, solver: Solver) -> bool:
+        """Whether the account keeps books in which an epsilon with a delta has no price, as rho and mu are, or in which many small Gaussian
+        prices come to less than their epsilons. What an account is denominated in is public."""
+        if self.account is None:
+            return False
+        budget = self.account.budget
+        return budget.currency != APPROXIMATE or (solver == "counted" and budget.filter != "basic")
 
     def _solve(
         self, solver: Solver, loss: Loss, request: Request, labels: Iterable[object], classes: Labels, weighing: Weighing
