@@ -89,7 +89,7 @@ class Purse:
 
         >>> event, first, gaussian, pure = Purse.after(Guarantee(epsilon=1, delta=1e-6), Adjacency.ADD_REMOVE, 0.06)
         >>> round(first.strength, 6), round(gaussian.strength, 3), round(pure.strength, 6)
-        (0.06, 0.202, 0.94)
+        (0.06, 0.223, 0.94)
         """
         event, gaussian, first = cls.pair(guarantee, adjacency, part)
         epsilon = guarantee.floats.epsilon
