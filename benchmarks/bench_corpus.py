@@ -1,6 +1,6 @@
 """Linear models on real tables that nothing was tuned on: the report set of `corpus.py`, beside diffprivlib, AdaSSP and simple descent.
 
-    python benchmarks/bench_corpus.py [seeds] [development | fresh | last] [classification] [regression] [file.json]
+    python benchmarks/bench_corpus.py [seeds] [development | fresh | last | later] [classification] [regression] [file.json]
 
 Ten seeds and the report set by default; half an hour.
 
@@ -194,6 +194,5 @@ if __name__ == "__main__":
     named = tuple(word for word in words if word in ("classification", "regression")) or ("classification", "regression")
     numbers = [int(word) for word in words if word.isdigit()]
     files = [Path(word) for word in words if word.endswith(".json")]
-    parts: tuple[corpus.Part, ...] = ("development", "fresh", "last")
-    part: corpus.Part = next((each for each in parts if each in words), "report")
+    part: corpus.Part = next((each for each in corpus.PARTS if each in words), "report")
     sys.exit(main(numbers[0] if numbers else 10, part, named, *files[:1]))

@@ -1,4 +1,4 @@
-"""Real tables for learning, in a development, a report and two fresh sets that a fixed rule chooses.
+"""Real tables for learning, in a development, a report and three fresh sets that a fixed rule chooses.
 
     python benchmarks/corpus.py          writes corpus.csv anew by the rule; about a minute
 
@@ -43,19 +43,20 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 Task = Literal["classification", "regression"]
-Part = Literal["development", "report", "fresh", "last"]
+Part = Literal["development", "report", "fresh", "last", "later"]
+PARTS: tuple[Part, ...] = get_args(Part)
 LIST = Path(__file__).with_name("corpus.csv")
 ROWS, COLUMNS, FEATURES = (1_000, 60_000), (4, 60), (3, 60)
 LEVELS, VALUES = 12, 20  # most values of a text, least of a label to be regressed
 RARE, GAIN, SURE = 0.05, 0.02, 0.99
 FIT = (0.1, 0.99)  # R2
 EACH, SIZE = 2, 14  # tables of one package, and in one set
-FRESH_EACH, FRESH_SIZE = 3, 20  # the same for the fresh set, and for the last one
+FRESH_EACH, FRESH_SIZE = 3, 20  # the same for the fresh set and for those after it
 
 
 @dataclass(frozen=True)
@@ -220,12 +221,12 @@ def fresh(task: Task, before: list[Entry]) -> Iterator[Entry]:
     yield from _untouched(task, "fresh", before, [pair for pair in _candidates() if pair[0] not in packages])
 
 
-def last(task: Task, before: list[Entry]) -> Iterator[Entry]:
-    """The last tables of a task, by steps 1 to 3 and 6 of the rule; `before` are the tables of all other sets."""
+def afterwards(task: Task, part: Part, before: list[Entry]) -> Iterator[Entry]:
+    """The last or later tables of a task, by steps 1 to 3 and 6 or 7 of the rule; `before` are the tables of all sets before."""
     packages = {entry.package for entry in before if entry.task == task}
     tuned = {entry.package for entry in before if entry.part == "development"}
     allowed = [pair for pair in _candidates() if pair[0] not in tuned]
-    yield from _untouched(task, "last", before, sorted(allowed, key=lambda pair: pair[0] in packages))
+    yield from _untouched(task, part, before, sorted(allowed, key=lambda pair: pair[0] in packages))
 
 
 def _untouched(task: Task, part: Part, before: list[Entry], candidates: list[tuple[str, str]]) -> Iterator[Entry]:
@@ -260,7 +261,9 @@ def write() -> None:
         tasks: tuple[Task, ...] = ("classification", "regression")
         before = [entry for task in tasks for entry in chosen(task)]
         before += [entry for task in tasks for entry in fresh(task, before)]
-        for e in [*before, *last("classification", before)]:
+        for part in PARTS[3:]:
+            before += afterwards("classification", part, before)
+        for e in before:
             writer.writerow((e.task, e.part, e.package, e.item, e.label, e.rows, e.features))
             lines.flush()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
@@ -11,6 +13,7 @@ from sklearn.model_selection import train_test_split
 from tacit.accounting import ParameterError
 from tacit.learning import LinearSVC, LogisticRegression
 from tacit.learning.linear.classifiers import one_against_rest
+from tacit.ledger import Budget, Ledger, PriceError
 from tacit.noise import test_mode
 
 
@@ -30,6 +33,30 @@ def test_breast_cancer_is_better_than_the_simple_right_method(epsilon: float, ta
         with test_mode(seed):
             found.append(LogisticRegression(epsilon=epsilon, **public).fit(Xa, ya).score(Xb, yb))  # type: ignore[arg-type]
     assert np.mean(found) > target
+
+
+@pytest.mark.parametrize(
+    ("budget", "chosen"),
+    [
+        (Budget(epsilon=20, delta=1e-4), {0.1: "counted", 10: "either"}), (Budget(rho=5), {0.1: "descent", 10: "descent"}),
+        (Budget(mu=5), {0.1: "descent", 10: "descent"}), (Budget(epsilon=50, delta=1e-4, filter="best"), {0.1: "descent", 10: "either"}),
+    ],
+)  # fmt: skip
+def test_a_solver_has_a_price_that_the_account_can_book(budget: Budget, chosen: dict[float, str], tmp_path: Path) -> None:
+    """An epsilon with a delta has no price in rho or mu, and where a filter joins many of them Gaussian prices come to less. A solver that
+    was asked for by its name is refused there before anything is spent."""
+    account = Ledger.open(f"sqlite:///{tmp_path / 'book.db'}").account("visits", budget, unit="patient")
+    X = np.random.default_rng(1).uniform(-1, 1, (200, 4))
+    y = (X[:, 0] > 0).astype(int)
+    for epsilon, solver in chosen.items():
+        model = LogisticRegression(epsilon=epsilon, delta=1e-6, bounds=(-1, 1), classes=[0, 1], account=account).fit(X, y)
+        assert model.solver_ == solver
+    before = account.spent()
+    if budget.currency in ("rho", "mu"):
+        with pytest.raises(PriceError):
+            asked = LogisticRegression(epsilon=0.1, delta=1e-6, bounds=(-1, 1), classes=[0, 1], account=account, solver="counted")
+            asked.fit(X, y)
+        assert account.spent() == before
 
 
 # Means of diffprivlib's logistic regression, pure as well, with the best of three regularisations on the test rows.

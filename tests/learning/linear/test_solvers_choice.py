@@ -28,8 +28,18 @@ def test_pure_noise_beside_a_delta_for_few_features_and_a_large_epsilon() -> Non
         choose_solver("auto", Guarantee(epsilon=epsilon, delta=1e-5), AR, features=features, rows=None, loss=logistic)
         for epsilon, features in ((10, 15), (10, 16), (1, 1), (1, 2), (0.1, 1))
     ]
-    assert chosen == ["either", "descent", "either", "descent", "descent"]
+    assert chosen == ["either", "descent", "either", "descent", "counted"]
     assert choose_solver("auto", Guarantee(rho=10), AR, features=1, rows=None, loss=logistic) == "descent"
+
+
+def test_classes_are_counted_first_where_few_rows_and_features_may_make_pure_noise_less() -> None:
+    """At epsilon .1 an unknown number of rows may be small enough, and a public one says so itself."""
+    chosen = [
+        choose_solver("auto", Guarantee(epsilon=epsilon, delta=1e-6), AR, features=features, rows=rows, loss=logistic)
+        for epsilon, features, rows in ((0.1, 14, None), (0.1, 15, None), (0.1, 14, 1500), (0.1, 14, 1700), (1, 5, 150), (1, 5, None))
+    ]
+    assert chosen == ["counted", "descent", "counted", "descent", "counted", "descent"]
+    assert choose_solver("auto", Guarantee(rho=1e-3), AR, features=5, rows=100, loss=logistic) == "descent"
 
 
 def test_predictions_fall_with_rows_and_rise_with_features() -> None:

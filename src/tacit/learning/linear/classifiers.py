@@ -25,7 +25,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Guarantee, ParameterError
+from tacit.accounting import APPROXIMATE, Guarantee, ParameterError
 from tacit.calculus import codes_of
 from tacit.learning.estimator import Array, Bounds, Labels, PrivateClassifier, Request
 from tacit.learning.linear.error_bars import to_data_units
@@ -38,10 +38,11 @@ from tacit.learning.linear.losses import (
     smoothed_hinge,
     softmax,
 )
-from tacit.learning.linear.prior import LONG, Prior, held
+from tacit.learning.linear.prior import FIRST_PURE, LONG, Prior, held, look
 from tacit.learning.linear.pure import ClassSums, CubePerturbation
 from tacit.learning.linear.purse import Purse
 from tacit.learning.linear.solvers import (
+    COUNTED_ROWS,
     LinearFit,
     Plan,
     Solver,
@@ -94,11 +95,13 @@ class LinearClassifier(PrivateClassifier):
         loss, space, features = self._loss(len(classes)), request.space, request.features
         terms = (self.solver, request.guarantee, request.adjacency)
         solver = choose_solver(*terms, features=features, rows=request.rows, loss=loss)
+        if self.solver == "auto" and solver in ("counted", "either") and self._books_otherwise(solver):
+            solver = "descent"
         weighing = Weighing.of(
             classes, self.class_weight, sample_weight, self.weight_bound, C=self.C, rows=len(request.numbers)
         )
-        if solver not in ("descent", "tilted", "either") and not weighing.plain:
-            raise ParameterError(f"weights and C need solver 'descent', 'tilted', 'either' or 'auto', not {solver!r}")
+        if solver not in ("descent", "tilted", "either", "counted") and not weighing.plain:
+            raise ParameterError(f"weights and C need solver 'descent', 'tilted', 'either', 'counted' or 'auto', not {solver!r}")
         fitted = self._solve(solver, loss, request, labels, classes, weighing)
         coef, intercept = space.unscale(fitted.coef, fitted.intercept)
         self.space_ = space
@@ -111,6 +114,14 @@ class LinearClassifier(PrivateClassifier):
             self.coef_error_, self.intercept_error_ = np.tile(bar.errors[:-1], (outputs, 1)), np.full(outputs, bar.errors[-1])
             self.error_kind_ = bar.kind
         return self
+
+    def _books_otherwise(self, solver: Solver) -> bool:
+        """Whether the account keeps books in which an epsilon with a delta has no price, as rho and mu are, or in which many small Gaussian
+        prices come to less than their epsilons. What an account is denominated in is public."""
+        if self.account is None:
+            return False
+        budget = self.account.budget
+        return budget.currency != APPROXIMATE or (solver == "counted" and budget.filter != "basic")
 
     def _solve(
         self, solver: Solver, loss: Loss, request: Request, labels: Iterable[object], classes: Labels, weighing: Weighing
@@ -132,6 +143,15 @@ class LinearClassifier(PrivateClassifier):
                 one = _tilted(U, codes, len(classes), loss, pure, rows, weighing)
                 other = self._descended(request, U, codes, len(classes), loss, purse, weighing)
                 return other if better(U, codes, other, one, vote, weighing.people(codes)) else one
+        if solver == "counted":
+            event, before, purse, pure = Purse.after(guarantee, adjacency, FIRST_PURE)
+            with self._spend(event, guarantee):
+                codes, U = codes_of(labels, classes), request.scaled()
+                first = look(codes, len(classes), before, before.left, weighing.people(codes))
+                n = float(rows) if rows is not None else float(first[0].sum())
+                if n * pure.strength < COUNTED_ROWS and not weighing.balanced:
+                    return _tilted(U, codes, len(classes), loss, pure, rows, weighing, first)
+                return self._descended(request, U, codes, len(classes), loss, purse, weighing, first)
         if solver == "tilted":
             purse = Purse.of(guarantee, adjacency, pure=True)
             with self._spend(purse.event, guarantee):
@@ -154,11 +174,12 @@ class LinearClassifier(PrivateClassifier):
             return noisy.run(request.scaled(), codes.astype(np.float64), known=codes >= 0)
 
     def _descended(
-        self, request: Request, U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, purse: Purse, weighing: Weighing
-    ) -> LinearFit:
+        self, request: Request, U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, purse: Purse, weighing: Weighing,
+        first: tuple[Array, float] | None = None,
+    ) -> LinearFit:  # fmt: skip
         """Descent with all of a purse."""
         features, weights, factors = request.features, weighing.people(codes), np.ones(classes)
-        prior = Prior.buy(codes, classes, purse, request.rows, weights=weights)
+        prior = Prior.buy(codes, classes, purse, request.rows, weights=weights, first=first)
         if weighing.balanced:
             prior, factors = prior.balanced()
             weights = (np.ones(len(codes)) if weights is None else weights) * factors[np.maximum(codes, 0)]
@@ -182,11 +203,13 @@ class LinearClassifier(PrivateClassifier):
 
 
 def _tilted(
-    U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, purse: Purse, rows: int | None, weighing: Weighing
-) -> LinearFit:
+    U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, purse: Purse, rows: int | None, weighing: Weighing,
+    first: tuple[Array, float] | None = None,
+) -> LinearFit:  # fmt: skip
     return tilted_minimum(
-        U, codes, classes, loss, purse, rows=rows, weights=weighing.people(codes), balanced=weighing.balanced, penalty=weighing.penalty
-    )
+        U, codes, classes, loss, purse, rows=rows, weights=weighing.people(codes), balanced=weighing.balanced, penalty=weighing.penalty,
+        first=first,
+    )  # fmt: skip
 
 
 def _descent(
@@ -245,7 +268,8 @@ class LogisticRegression(LinearClassifier):
         of the classes, in units of a bought spread, with pure noise); for delta=0 also "sums" (one release of the sums of
         the classes) or "cube" (objective perturbation in the public box); "objective" or "output" perturbation (two
         classes); "either" (descent and tilted with half of the price each, and the one that classifies more rows rightly by
-        one noisy count); or "auto".
+        one noisy count); "counted" (for a small epsilon beside a delta: a pure look at the classes, and then tilted where there are
+        so few rows that pure noise is less, or descent); or "auto".
         C: as in scikit-learn, the inverse of what half the squared coefficients are penalised by, for rows in public units ([-1, 1]
         in every feature); by default there is no penalty beyond the solver's own.
         class_weight: public numbers by class, or "balanced", by the released shares of the classes. weight_bound: the largest

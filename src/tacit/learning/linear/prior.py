@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 FIRST, FIRST_PURE, CHECK_PURE = 0.03, 0.06, 0.12
 # what a wrong larger class may be expected to cost in accuracy, the noise of a number of rows over it, and the ends of a second look
 FLOOR, ROUGH, SECOND = 0.004, 0.12, (0.02, 0.4)
+EVEN = 1 / 3  # the deviation, over the rows, that the difference of two classes is expected to have
 BOTH = np.array([1.0, 0.5])  # weights of the difference of two classes and of their sum, with Gaussian noise
 SEEN, ROUGHLY = 0.1, 0.4  # the noise of a curvature, over the rows, at which it is bought; and the error of what is expected without noise
 CLEAR = 0.8  # deviations by which the energy of a slope must stand out from that of noise, in a regression
@@ -53,19 +54,20 @@ class Prior:
     @classmethod
     def buy(
         cls, codes: NDArray[np.int64], classes: int, purse: Purse, rows: int | None, *, few: float = 0.0, none: float = 0.0,
-        weights: Array | None = None,
+        weights: Array | None = None, settled: bool = False, first: tuple[Array, float] | None = None,
     ) -> Prior:  # fmt: skip
         """Counts of the classes, and a second look as fine as `second_share` asks for; where rows times strength is below `none`, with
-        all that is left. Below `few` a fit has so little to learn that it has to be looked at. Both looks together say how many rows
-        there are.
+        all that is left. Below `few` a fit has so little to learn that it has to be looked at; if the order of two classes is `settled`
+        by that look, there is no second one here, and the classes are taken to be as unequal as the first one lets them be believed to
+        be. Both looks together say how many rows there are. A `first` look that was bought elsewhere, counts and their noise, is not bought
+        again.
 
         With Gaussian noise the second look at two classes is at their difference, and at their sum with less weight: that tells which
         one is larger with little more than half of the budget that two counts need.
         `weights` in [0, 1] count people in part; the number of rows is then that of their weights together, and bought.
         """
         rows = rows if weights is None else None
-        first, noise = purse.counts(codes[:, None], classes, FIRST_PURE if purse.pure else FIRST, weights)
-        counts = first[0]
+        counts, noise = first or look(codes, classes, purse, FIRST_PURE if purse.pure else FIRST, weights)
         apart = level = noise * math.sqrt(2)  # deviations of the difference and of the sum of two counts
         n = float(rows) if rows is not None else max(float(counts.sum()), noise, 1.0)
         # a number of rows that seems to be large by chance would make the second look too cheap
@@ -78,6 +80,9 @@ class Prior:
         )
         if n * purse.strength < none:
             share = purse.left
+        elif settled and n * purse.strength < few:
+            share, spread = 0.0, EVEN * n
+            counts = counts.mean() + (counts - counts.mean()) * spread**2 / (spread**2 + apart**2)
         if share and together:
             known = np.column_stack([(codes == 1).astype(np.float64) - (codes == 0), codes >= 0])
             known = known if weights is None else known * weights[:, None]
@@ -123,6 +128,12 @@ class Prior:
         covariance[-1, -1] = parts.sum() if outputs == 1 else parts.max()
         bar = NoiseBar(covariance, "first order", gaussian=gaussian)
         return LinearFit(np.zeros((outputs, features)), self.scores, math.sqrt(covariance[-1, -1]), bar)
+
+
+def look(codes: NDArray[np.int64], classes: int, purse: Purse, share: float, weights: Array | None = None) -> tuple[Array, float]:
+    """Noisy numbers of people in each class, and the deviation of the noise."""
+    counts, noise = purse.counts(codes[:, None], classes, share, weights)
+    return counts[0], noise
 
 
 def joined(one: Any, noise: float, other: Any, more: float) -> tuple[Any, float]:
@@ -213,16 +224,12 @@ def held(energy: float, chance: float, size: float, prior: Prior, noise: float, 
     0.24
     """
     chance = max(chance, 1e-300)
-    spreads = np.append(0.0, SPREADS) ** 2
-    whole = spreads + chance
-    signal = spreads / whole
-    logs = -size / 2 * (np.log(whole) + energy / whole)
+    logs, whole, signal = _spreads(energy, chance, size)
     if seen is not None:
         expected = signal * seen.whole
         variance = seen.noise**2 + (ROUGHLY * expected) ** 2
         logs = logs - (seen.total - expected) ** 2 / (2 * variance) - np.log(variance) / 2
-    likely = np.append(NOTHING, np.full(len(SPREADS), (1 - NOTHING) / len(SPREADS))) * np.exp(logs - logs.max())
-    likely /= likely.sum()
+    likely = _likely(logs)
     other, most = np.sort(prior.shares)[-2:]
     apart, long = math.log(most / other), max(noise / math.sqrt(chance), 1.0)
     parts = float(likely @ signal) * np.linspace(0.0, 1.0, 21)
@@ -233,6 +240,29 @@ def held(energy: float, chance: float, size: float, prior: Prior, noise: float, 
     gains = ((apart + parts[:, None, None] * scores < 0) * gain) @ MASS
     value = np.where(gains > 0, gains, AVERSE * gains) @ likely
     return float(parts[np.flatnonzero(value >= value.max() - TIED)[-1]])
+
+
+def believed(energy: float, chance: float, size: float) -> float:
+    """The part of a slope that is taken to be signal: the mean over what true scores may be, given the energy.
+
+    >>> [round(believed(energy, 1.0, 8), 2) for energy in (0.5, 1.0, 2.0, 4.0, 16.0)]
+    [0.04, 0.07, 0.24, 0.72, 0.93]
+    """
+    logs, _, signal = _spreads(energy, max(chance, 1e-300), size)
+    return float(_likely(logs) @ signal)
+
+
+def _spreads(energy: float, chance: float, size: float) -> tuple[Array, Array, Array]:
+    """For no signal and for each of SPREADS: the log likelihood of the energy, its mean, and which part of that is signal."""
+    spreads = np.append(0.0, SPREADS) ** 2
+    whole = spreads + chance
+    return -size / 2 * (np.log(whole) + energy / whole), whole, spreads / whole
+
+
+def _likely(logs: Array) -> Array:
+    likely: Array = np.append(NOTHING, np.full(len(SPREADS), (1 - NOTHING) / len(SPREADS))) * np.exp(logs - logs.max())
+    likely /= likely.sum()
+    return likely
 
 
 def kept(energy: float, chance: float, size: float) -> float:

@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency, ApproxDP, Composed, Event, Gaussian, Guarantee, PureDP
-from tacit.learning.linear.pure import deviation, noisy_box_sum, noisy_box_sums
-from tacit.mechanisms import farthest, farthest_moment, farthest_table, noisy_second_moment, noisy_sum, noisy_table
+from tacit.calculus import Integers, LInfinity, Space, Vectors
+from tacit.learning.linear.pure import box_lattice, box_scale, deviation, noisy_box_sum, noisy_box_sums
+from tacit.mechanisms import LATTICE_BITS, farthest, farthest_moment, farthest_table, noisy_max, noisy_second_moment, noisy_sum, noisy_table
 
 Array = NDArray[np.float64]
 CELLS = 1 << 17  # products held at once
@@ -79,6 +80,21 @@ class Purse:
         event = Composed(first, pure.event)
         assert guarantee.keeps(event, adjacency)
         return event, gaussian, pure
+
+    @classmethod
+    def after(cls, guarantee: Guarantee, adjacency: Adjacency, part: float) -> tuple[Event, Purse, Purse, Purse]:
+        """A pure purse with a part of epsilon, and two others of which one may be used after it: a Gaussian one, and a pure one.
+
+        Each of the two costs at most the rest of epsilon, with all of delta, so which one is used may depend on what the first released.
+
+        >>> event, first, gaussian, pure = Purse.after(Guarantee(epsilon=1, delta=1e-6), Adjacency.ADD_REMOVE, 0.06)
+        >>> round(first.strength, 6), round(gaussian.strength, 3), round(pure.strength, 6)
+        (0.06, 0.223, 0.94)
+        """
+        event, gaussian, first = cls.pair(guarantee, adjacency, part)
+        epsilon = guarantee.floats.epsilon
+        assert epsilon is not None
+        return event, first, gaussian, cls.of(Guarantee(epsilon=epsilon * (1 - part) * (1 - SPARE), delta=0), adjacency)
 
     def take(self, share: float) -> float:
         """The mu or epsilon of a share of the whole; a share that is not there is refused."""
@@ -170,6 +186,29 @@ class Purse:
         moved = float(farthest_table(views, self.adjacency, laplace=self.pure, counts=not self.pure))
         whole = math.sqrt(2) / share if self.pure else 1 / math.sqrt(share)
         return moved * whole / self.strength
+
+    def choice_scale(self, share: float) -> float:
+        """The scale of the exponential noise that `choice` puts on a sum."""
+        return farthest(1.0, self.adjacency) / (self.strength * share)
+
+    def choice(self, parts: Array, ahead: Array, share: float) -> int:
+        """The column whose parts in [0, 1] have the greatest sum over people, with a public number `ahead` of each and with exponential
+        noise, of which a pure epsilon pays for the scale 1 / epsilon: adding a person makes no sum smaller and none larger by more
+        than 1, and exchanging one makes a sum larger by 1 and another smaller by 1 at most (report noisy max, Ding et al. 2021).
+
+        >>> from tacit.noise import test_mode
+        >>> purse = Purse.of(Guarantee(epsilon=1, delta=0), Adjacency.ADD_REMOVE)
+        >>> with test_mode(1):
+        ...     purse.choice(np.tile([0.0, 1.0, 0.5], (1000, 1)), np.zeros(3), 0.4), purse.left
+        (1, 0.6)
+        """
+        if not self.pure:
+            raise RuntimeError("a choice is paid for with a pure epsilon")
+        scale = box_scale(self.take(share), self.adjacency)
+        totals: list[int] = box_lattice(np.maximum(parts, 0.0)).sum(axis=0).tolist()
+        sums = [total + round(float(more) * (1 << LATTICE_BITS)) for total, more in zip(totals, ahead, strict=True)]
+        space = Space(Vectors(Integers(), len(sums)), LInfinity(monotone=True))
+        return int(noisy_max(scale).bind(space).release(sums).value)
 
     def rows(self, U: Array, declared: int | None, share: float) -> float:
         """The number of rows: declared, or bought with a share; at least its own noise, below which it says nothing."""

@@ -76,9 +76,10 @@ FEW = 10.0  # n mu below which a classifier takes one step
 ONE, RICH = 14.0, 2.0  # the same beside a bought number of rows; and n mu over d^1.5 from which a second moment is bought there
 COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
 
-Solver = Literal["descent", "tilted", "objective", "output", "sums", "cube", "either"]
-SOLVERS: tuple[Solver, ...] = ("descent", "tilted", "objective", "output", "sums", "cube", "either")
+Solver = Literal["descent", "tilted", "objective", "output", "sums", "cube", "either", "counted"]
+SOLVERS: tuple[Solver, ...] = ("descent", "tilted", "objective", "output", "sums", "cube", "either", "counted")
 FEATURES_EACH = 1.5  # features for each unit of epsilon up to which pure noise is used beside a delta; measured
+COUNTED_FEATURES, COUNTED_ROWS = 14, 160.0  # "counted": the most features, and n epsilon, with which pure noise is less; measured
 ONE_STEP = 0.04  # what one step leaves of the excess where there is no noise; measured
 
 
@@ -93,12 +94,17 @@ def predicted_excess(
     >>> from tacit.learning.linear.losses import logistic
     >>> pure, relation = Guarantee(epsilon=1), Adjacency.ADD_REMOVE
     >>> [round(predicted_excess(s, pure, relation, features=10, rows=1000, loss=logistic), 4) for s in SOLVERS]
-    [inf, 0.0115, 0.0566, 0.2378, 0.0515, 0.0231, inf]
+    [inf, 0.0115, 0.0566, 0.2378, 0.0515, 0.0231, inf, inf]
     """
     if solver == "either":  # half of the price for each of two fits, whose faults differ
         if guarantee.pure or guarantee.floats.epsilon is None or guarantee.floats.epsilon * FEATURES_EACH < features:
             return math.inf
         return 0.0 if loss.smooth and loss.certified else math.inf
+    if solver == "counted":  # a pure look at the classes first, which says which of two solvers has fewer faults
+        if guarantee.pure or guarantee.floats.epsilon is None or not guarantee.floats.delta or loss.rank > 1:
+            return math.inf
+        within = rows * guarantee.floats.epsilon < COUNTED_ROWS and features <= COUNTED_FEATURES
+        return 0.0 if within and loss.smooth and loss.certified else math.inf
     if solver == "descent":
         if guarantee.pure:
             return math.inf

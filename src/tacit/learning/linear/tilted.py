@@ -18,6 +18,10 @@ True
 *The floor.* With parameters 0 the model predicts the released shares of the classes. Where the tilt would drown the
 signal, the predicted error is least for a large ridge, which leaves the parameters near 0; and what the noise alone
 explains is taken off at the end (`prior.held`).
+
+*The order of two classes.* Where there is little to learn, the last part of epsilon pays for one choice by the number of
+people who are right: each class for everybody, or the slope with one of a few cuts (`best_cut`). Which class is larger
+is then known with 1/sqrt(2) of the noise of two counts, and a slope that says nothing is seen by the same draw.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ from tacit.accounting import Adjacency, Guarantee
 from tacit.learning.linear.error_bars import NoiseBar
 from tacit.learning.linear.losses import Loss
 from tacit.learning.linear.newton import minimise_scores
-from tacit.learning.linear.prior import CHECK_PURE, Prior, agreement, held
+from tacit.learning.linear.prior import CHECK_PURE, Prior, agreement, believed, held
 from tacit.learning.linear.pure import LARGEST, STEP, TILT_STEP, cube_noise, deviation
 from tacit.learning.linear.purse import Purse
 from tacit.learning.linear.solvers import CURVE, SAMPLED, UNEQUAL, LinearFit
@@ -56,6 +60,11 @@ LENGTH = 3.0  # a typical length of the parameters for rows in units of WIDE dev
 ROUND = 1e-12
 # a vote on the slope: its share at most, the noise of a count over the rows that is fine enough, and that is too much for a vote
 VOTE, TOLD, UNSURE = 0.03, 0.005, 0.05
+# two classes: n epsilon below which the order is settled by a choice at the end, whatever the features; its share at most, and n epsilon
+# times it that is enough; where the scores are cut, in their deviations; what a cut has to be ahead of a class, in scales of the noise;
+# and the least logarithm of odds of a class that is chosen for everybody
+CHOSEN, CHOICE, SURE, CUTS, HANDICAP, LEAST = 400.0, 0.4, 70.0, (-1.0, 0.0, 1.0), 2.0, 0.05
+BLURRED = 0.5  # the noise of a centre, over the half range, above which it is not bought
 TURNED = 3.0  # deviations by which people must be seen to be turned
 SOLVED = 1e-11  # of a gradient, for each row
 #: What is added for squared coefficients in public units, by the weights of the classes.
@@ -70,11 +79,12 @@ def unpenalised(factors: Array) -> float:
 def tilted_minimum(
     U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, purse: Purse, *, rows: int | None,
     weights: Array | None = None, balanced: bool = False, penalty: Penalty = unpenalised,
+    first: tuple[Array, float] | None = None,
 ) -> LinearFit:  # fmt: skip
     """A linear classifier for rows in [-1, 1]^d with all of a pure purse; rows of no declared class count for the frame alone.
 
     `weights` in [0, 1] shorten people's losses, `balanced` those of the larger classes; `penalty` is what is added for the squared
-    coefficients, given the released weights of the classes.
+    coefficients, given the released weights of the classes. `first` is a look at the classes that another purse paid for.
 
     Guarantee
         Statement: costs `purse.event`. Conditions: a loss with a proved curvature, rank and bound on its derivatives.
@@ -84,17 +94,24 @@ def tilted_minimum(
     """
     known = codes >= 0
     outputs, d = (1 if classes == 2 else classes), U.shape[1]
-    prior = Prior.buy(codes, classes, purse, rows, few=FEW * d**1.5, none=NONE * d**1.5, weights=weights)
+    settled = classes == 2 and not balanced
+    few = max(FEW * d**1.5, CHOSEN if settled else 0.0)
+    prior = Prior.buy(codes, classes, purse, rows, few=few, none=NONE * d**1.5, weights=weights, settled=settled, first=first)
     factors = np.ones(classes)
     if balanced:
         prior, factors = prior.balanced()
         weights = (np.ones(len(codes)) if weights is None else weights) * factors[np.maximum(codes, 0)]
+    settled = settled and prior.few
     if purse.left <= 0:
         return prior.alone(d, gaussian=False)
     n, budget = prior.rows, prior.rows * purse.strength / d**1.5
     squares = budget >= SQUARES
     wide = float(np.clip(SOON * budget**0.25, 1.0, WIDE))
-    frame = Frame.buy(U, purse, n, SPREAD, most=min(MOST * wide, 1.0), squares=squares, weights=weights)
+    most = min(MOST * wide, 1.0)
+    if settled and purse.box_noise(2 * d if squares else d, SPREAD) > BLURRED * n:
+        frame = Frame(n, np.zeros(d), np.full(d, most))  # a centre that noise would hide is the public one
+    else:
+        frame = Frame.buy(U, purse, n, SPREAD, most=most, squares=squares, weights=weights)
     # no deviation reaches beyond the public range: a column of 0 and 1 takes up all of its coordinate
     reach = np.minimum(wide * frame.spread, 1 + np.abs(frame.centre))
     Z = np.clip((U - frame.centre) / reach, -1.0, 1.0)
@@ -104,9 +121,10 @@ def tilted_minimum(
     rest = purse.take(REST)
     # how many people a slope puts right: bought where that can be told from noise, and no finer than it matters
     vote = min(VOTE, purse.box_noise(2, 1.0) / (TOLD * n))
-    if purse.box_noise(2, vote) > UNSURE * n:
+    if settled or purse.box_noise(2, vote) > UNSURE * n:
         vote = 0.0
-    main = purse.take(purse.left - vote - (CHECK_PURE if prior.few else 0.0))
+    choice = min(CHOICE, SURE / (n * purse.strength))
+    main = purse.take(purse.left - vote - (choice if settled else CHECK_PURE if prior.few else 0.0))
     size = (frame.spread / reach) ** 2 if squares else np.full(d, 1 / wide**2)  # the mean square of a coordinate as it is cut
     whole = np.minimum(frame.spread**2 if squares else 1.0, 1 - frame.centre**2) / reach**2  # and as it is, at most
     size, whole = np.append(size, CONSTANT**2), np.append(whole, CONSTANT**2)
@@ -142,20 +160,26 @@ def tilted_minimum(
     directions = outputs * alike(chance)
     energy, noisy = float((size * released**2).sum()), math.sqrt(float(whole @ parts))
     seen = None
-    if prior.few:
+    if prior.few and not settled:
         length = PROVED * float(np.linalg.norm(released))
         seen = agreement(bounded @ released.T, codes, prior, length, n * variance * energy, purse, weights)
     factor = held(energy, outputs * float(chance.sum()), directions, prior, noisy, seen)
+    base = offset
+    if settled:
+        part = believed(energy, outputs * float(chance.sum()), directions)
+        factor, base = best_cut(
+            _scores(U, frame.centre, reach, released)[:, 0], codes, float(offset[0]), [factor, part], math.sqrt(energy), purse, weights
+        )
     # the model is linear in the rows as they are, not in what was cut off them for the fit: so are the people counted
     if vote and turns_wrongly(_scores(U, frame.centre, reach, factor * released), codes, offset, purse, vote, weights):
         factor = 0.0
     released = factor * released
     coef = released[:, :-1] / reach
-    level = offset + released[:, -1] * CONSTANT - coef @ frame.centre
-    most = deviation(width) ** 2 * (outputs * width * (scale / ridge) ** 2 + output**2)
+    level = base + released[:, -1] * CONSTANT - coef @ frame.centre
+    widest = deviation(width) ** 2 * (outputs * width * (scale / ridge) ** 2 + output**2)
     units = np.diag(np.append(1 / reach, CONSTANT))
     units[-1, :-1] = -frame.centre / reach
-    return LinearFit(coef, level, scale, NoiseBar(most * np.eye(d + 1), "bound", gaussian=False).through(units))
+    return LinearFit(coef, level, scale, NoiseBar(widest * np.eye(d + 1), "bound", gaussian=False).through(units))
 
 
 def alike(parts: Array) -> float:
@@ -166,6 +190,23 @@ def alike(parts: Array) -> float:
     width = len(parts)
     radius = (width + 3) * (width + 4) / ((width + 1) * (width + 2))  # E r^4 / (E r^2)^2
     return 2 / (radius * (1 + 0.8 * float(parts @ parts) / float(parts.sum()) ** 2) - 1)
+
+
+def best_cut(
+    scores: Array, codes: NDArray[np.int64], offset: float, parts: list[float], spread: float, purse: Purse, weights: Array | None
+) -> tuple[float, Array]:
+    """The part of a slope to keep and the level beside it, chosen by how many people are right, with all that is left of a purse.
+
+    Candidates are each class for everybody, the first of `parts` beside `offset`, and the second one cut at CUTS deviations from where the
+    scores and the offset together are 0. One with a slope has to be ahead of a class by HANDICAP scales of the noise.
+    """
+    held, part = parts
+    sure = max(abs(offset), LEAST)
+    candidates = [(0.0, -sure), (0.0, sure), (held, offset), *((part, part * (offset + cut * spread)) for cut in CUTS)]
+    right = np.column_stack([(factor * scores + level > 0) == codes for factor, level in candidates]).astype(np.float64)
+    handicap: Array = np.where([factor > 0 for factor, _ in candidates], HANDICAP * purse.choice_scale(purse.left), 0.0)
+    best = purse.choice(right if weights is None else right * weights[:, None], -handicap, purse.left)
+    return candidates[best][0], np.array([candidates[best][1]])
 
 
 def _scores(U: Array, centre: Array, reach: Array, parameters: Array) -> Array:
