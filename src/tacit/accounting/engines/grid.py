@@ -19,6 +19,11 @@ alpha = e^loss, and a lattice has exactly the piecewise linear curves with corne
 
 Both errors in epsilon are about count (tilt + 1) step^2 / 12; atoms that lie on the grid have none.
 
+Beyond a loss of 600, where e^loss leaves the range of doubles, every mass moves as a whole to the next grid point, up or down. That is in
+order because delta of a composition is E[(1 - e^(eps - S))_+] over the sum S of its losses, which grows with each of them, and it is
+linear in the masses of each factor, so that near and far losses may be treated apart. One large loss costs at most a step, which is
+little beside 600.
+
 Rounding. `Pair.masses` is trusted so far that the P- and Q-mass beyond a grid point are right to a relative e = 2^-44; single cells may be
 differences of such tails. So the curve at a grid point is off by at most e (P-tail + alpha Q-tail). Where the P-tail is at most 4 alpha
 Q-tails, the share 8 e of every cell that is moved to the safe end covers this; elsewhere the curve is at least 3/4 of its P-tail, and the
@@ -153,7 +158,9 @@ def pessimistic(pair: Pair, step: float, lo: float, hi: float, offset: float = 0
 
 
 def optimistic(pair: Pair, step: float, lo: float, hi: float, offset: float = 0.0) -> Lattice:
-    """A lattice pair on offset + step Z that is dominated by the pair and second-order close; losses outside [lo, hi] are left out.
+    """A lattice pair on offset + step Z that is dominated by the pair and second-order close.
+
+    Losses below lo are left out, those above hi count as the last point.
 
     >>> from tacit.accounting.pairs.laplace import laplace
     >>> bool(optimistic(laplace(1.0), 0.125, -1, 1).p.sum() < 1)
