@@ -360,7 +360,10 @@ def test_brackets_are_ordered_and_monotone(epsilon0: float, count: int, log_delt
 
 @pytest.mark.parametrize("epsilon", [40.0, 90.0, 140.0])
 def test_rare_losses_far_out_find_their_tilt(epsilon: float) -> None:
-    """A bulk of .005 +- .005 and, once in 1e9, a loss of 50: against the sum over how many there are. The tilt lies far below 1 over the bulk's width."""
+    """A bulk of .005 +- .005 and, once in 1e9, a loss of 50: against the sum over how many there are.
+
+    The tilt lies far below 1 over the width of the bulk.
+    """
     rare, count = 1e-9, 100
     p = np.zeros(5001)
     p[:2], p[-1] = (1 - rare) / 2, rare

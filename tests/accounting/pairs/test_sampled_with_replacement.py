@@ -223,7 +223,9 @@ def test_both_ends_meet_where_losses_are_large(rate: float, sigma: float, steps:
     assert 0 < found.width <= 3e-3 * found.upper
 
 
-@pytest.mark.parametrize(("draws", "sigma", "steps", "delta"), [(155, 45.93, 861, 5.6e-13), (5, 100.0, 1000, 1e-20), (244, 4.0, 363, 3.3e-9)])
+@pytest.mark.parametrize(
+    ("draws", "sigma", "steps", "delta"), [(155, 45.93, 861, 5.6e-13), (5, 100.0, 1000, 1e-20), (244, 4.0, 363, 3.3e-9)]
+)
 def test_both_ends_meet_where_epsilon_is_tiny(draws: int, sigma: float, steps: int, delta: float) -> None:
     """These were 2.4, .04 and .5 % apart: what counts is the width relative to epsilon."""
     found = account(Repeated(Sampled(WithReplacement(10**6, draws), Gaussian(sigma)), steps), RO).epsilon(delta)
