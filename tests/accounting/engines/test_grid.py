@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +21,7 @@ from tacit.accounting.pairs.laplace import bounded_range, laplace
 from tacit.accounting.pairs.mixture import gaussian as normal
 from tacit.accounting.pairs.mixture import poisson_gaussian
 from tacit.accounting.pairs.pair import Array, Pair, single_delta
+from tacit.accounting.pairs.sampled import DrawnGaussian, draw_counts
 
 mp.dps = 30
 
@@ -200,3 +202,48 @@ def test_a_bulk_narrower_than_the_grid_keeps_its_mean_from_below() -> None:
     assert means[1] < means[0] <= truth and truth - means[0] < 0.05 * (truth - means[1])
     for epsilon in (1e-7, 1e-5, 1e-3, 0.05):
         assert compose([(through, 1)]).delta(epsilon).upper <= single_delta(pair, epsilon)[1] * (1 + 1e-9)
+
+
+def exact_delta(mu: float, epsilon: float) -> mpf:
+    """delta of a Gaussian pair, in 60 digits: at a loss of 2,400, e^epsilon leaves the range of doubles."""
+    with mp.workdps(60):
+        away, near = mp.mpf(epsilon) / mu, mp.mpf(mu) / 2
+        return mp.ncdf(near - away) - mp.exp(epsilon) * mp.ncdf(-near - away)
+
+
+@pytest.mark.parametrize("step", [0.25, 2.0, 7.5])
+def test_losses_beyond_the_range_of_doubles_are_rounded_outwards(step: float) -> None:
+    """Losses of 800 +- 40: the P-mass beyond every point of the grid is at least that of one lattice and at most that of the other."""
+    pair = normal(1 / 40)
+    low, high = optimistic(pair, step, 300.0, 1300.0, 0.1), pessimistic(pair, step, 300.0, 1300.0, 0.1)
+    for loss in np.linspace(610.0, 1290.0, 30):
+        beyond = float(mp.ncdf((800 - mpf(float(loss))) / 40))
+        assert low.p[low.losses > loss].sum() <= beyond * (1 + 1e-13)
+        assert beyond <= high.infinite + high.p[high.losses > loss].sum() * (1 + 1e-13)
+        # the mutant that rounds the other way is caught by the same comparison
+        assert low.p[low.losses > loss - step].sum() > beyond > high.infinite + high.p[high.losses > loss + step].sum()
+    assert low.p.sum() - 1e-12 <= 1 <= high.p.sum() + high.infinite + 1e-12
+
+
+@pytest.mark.parametrize("epsilon", [1900.0, 2400.0, 2900.0])
+def test_large_losses_compose(epsilon: float) -> None:
+    found, truth = bracket([(normal(1 / 40), 3)], epsilon=epsilon, tolerance=1e-4), exact_delta(40 * math.sqrt(3), epsilon)
+    assert found.lower <= truth <= found.upper
+    if epsilon < 2000:  # delta is 1 but for 1e-13, of which a double keeps nothing
+        return
+    back = bracket([(normal(1 / 40), 3)], delta=float(truth), tolerance=1e-4)
+    assert back.lower <= epsilon * (1 + 1e-12) and epsilon <= back.upper * (1 + 1e-12) and back.width <= 2e-3 * epsilon
+
+
+@pytest.mark.parametrize("step", [1.0, 4.0, 10.0, 25.86])
+def test_long_steps_stay_below(step: float) -> None:
+    """Where alpha grows by orders of magnitude from point to point and the losses come in bunches, one point must not swamp the next."""
+    pair = DrawnGaussian(10.0, draw_counts(10**6, 10**6)[0])
+    law = optimistic(pair, step, -70.0, 2000.0, 0.0)
+    at = law.losses[law.losses < 590.0]
+    true = true_curve(pair, at)
+    assert np.all(lattice_curve(law, at) <= true * (1 + 1e-12))
+    assert law.p.sum() <= 1 + 1e-12
+    # the mutant that is 1 % too heavy is caught by the same comparison
+    heavier = replace(law, p=1.01 * law.p)
+    assert not (np.all(lattice_curve(heavier, at) <= true * (1 + 1e-12)) and heavier.p.sum() <= 1 + 1e-12)

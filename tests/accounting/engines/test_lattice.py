@@ -356,3 +356,27 @@ def test_brackets_are_ordered_and_monotone(epsilon0: float, count: int, log_delt
     assert a.upper <= count * epsilon0 * (1 + 1e-12)
     back = composed.delta(a.upper)
     assert back.lower <= 10**log_delta
+
+
+@pytest.mark.parametrize("epsilon", [40.0, 90.0, 140.0])
+def test_rare_losses_far_out_find_their_tilt(epsilon: float) -> None:
+    """A bulk of .005 +- .005 and, once in 1e9, a loss of 50: against the sum over how many there are.
+
+    The tilt lies far below 1 over the width of the bulk.
+    """
+    rare, count = 1e-9, 100
+    p = np.zeros(5001)
+    p[:2], p[-1] = (1 - rare) / 2, rare
+    with mp.workdps(30):
+        exact = mp.mpf(0)
+        for j in range(1, 8):
+            ways = mp.binomial(count, j) * mpf(rare) ** j * (1 - mpf(rare)) ** (count - j)
+            for i in range(count - j + 1):
+                loss = 50 * j + mpf(i) / 100
+                if loss > epsilon:
+                    exact += ways * mp.binomial(count - j, i) / mpf(2) ** (count - j) * -mp.expm1(epsilon - loss)
+    found = compose([(Lattice(0.01, 0.0, 0, p), count)])
+    bound = found.delta(epsilon)
+    assert bound.lower * (1 - 1e-12) <= exact <= bound.upper * (1 + 1e-12) and bound.width <= 1e-6 * bound.upper
+    back = found.epsilon(float(exact))
+    assert back.lower <= epsilon + 1e-9 and epsilon - 1e-9 <= back.upper and back.width <= 1e-6 * epsilon

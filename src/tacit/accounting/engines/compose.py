@@ -23,6 +23,7 @@ Components = Sequence[tuple[Pair, int]]
 
 _NARROW = 5e-7  # a bracket this narrow, relative to its upper end, is not made narrower by another engine
 _SHORT = 500  # frequencies of a line that is tried before all else
+_WIDE = 5e-3  # a bracket wider than this is worth another engine, where both ends are those of one pair
 NEGLIGIBLE = 1e-32  # a delta below this need not be known to more than an order of magnitude
 _NOTHING = 1e-100  # and one below this only from above, and from one step alone
 
@@ -134,6 +135,9 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7, be
             return best
         known.append(large)
     found = grid.bracket(parts, epsilon=epsilon, tolerance=tolerance, below=lows)
+    if large is None and _close(lows) and found.width > _WIDE * found.upper:
+        large = _few_large_losses(parts, lows, level, tolerance, epsilon=epsilon, sure=True)
+        known += [] if large is None else [large]
     for other in known:
         found = found.intersect(other)
     return found
@@ -179,13 +183,16 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7, be
     large = _few_large_losses(parts, lows, delta, tolerance, delta=delta)
     if large is not None:
         best = large if not known else large.intersect(known[0])  # what is known holds, however wide
-        if best.width <= 0.03 * best.upper:
+        if best.width <= (_WIDE if _close(lows) else 0.03) * best.upper:
             return best
         known.append(large)
     # losses far below 1 need a finer grid for the same number of digits
     rough = min((other.upper for other in known), default=1.0)
     finer = tolerance * min(1.0, rough) if tolerance < 1e-5 else tolerance
     found = grid.bracket(parts, delta=delta, tolerance=finer, below=lows)
+    if large is None and _close(lows) and found.width > _WIDE * found.upper:
+        large = _few_large_losses(parts, lows, delta, tolerance, delta=delta, sure=True)
+        known += [] if large is None else [large]
     for other in known:
         found = found.intersect(other)
     if found.width > 0.05 * found.upper:  # losses so large that a grid from below cannot hold them: one step alone costs no more
@@ -219,20 +226,32 @@ def _few(pair: Pair) -> bool:
     return isinstance(pair, MixturePair) and len(pair.up) + len(pair.down) <= 8
 
 
+def _close(lows: Components) -> bool:
+    """Whether the pairs from below are all but the same as those from above, so that what is wide can be made narrower."""
+    return all(pair.close for pair, _ in lows)
+
+
 def _few_large_losses(
-    parts: Components, lows: Components, level: float, tolerance: float, *, delta: float | None = None, epsilon: float | None = None
+    parts: Components,
+    lows: Components,
+    level: float,
+    tolerance: float,
+    *,
+    delta: float | None = None,
+    epsilon: float | None = None,
+    sure: bool = False,
 ) -> Bound | None:
-    """The expansion over the number of large losses, for one pair with a tail that one grid cannot hold; None where it does not apply."""
+    """The expansion over the number of large losses, for one pair with a tail that one grid cannot hold; None where it does not apply.
+
+    It is tried where the tail looks as if it were such a one, or, if `sure`, has shown that it is.
+    """
     from tacit.accounting.engines import rare
 
     (pair, count), *others = parts
-    if others or isinstance(pair, FinitePair) or not (_few(pair) or rare.heavy(pair, count, level)):
+    if others or isinstance(pair, FinitePair) or not (sure or _few(pair) or rare.heavy(pair, count, level)):
         return None
     try:
-        from tacit.accounting.pairs.sampled import DrawnGaussian
-
-        close = 3 * tolerance if isinstance(pair, DrawnGaussian) else 0.3 * tolerance
-        enough = _NARROW if tolerance < 1e-5 else 100 * tolerance if lows is parts else close
+        enough = _NARROW if tolerance < 1e-5 else 100 * tolerance if lows is parts else 0.3 * tolerance
         return rare.bracket(pair, count, delta=delta, epsilon=epsilon, enough=enough, below=lows[0][0])
     except UnsupportedError:
         return None

@@ -19,6 +19,11 @@ alpha = e^loss, and a lattice has exactly the piecewise linear curves with corne
 
 Both errors in epsilon are about count (tilt + 1) step^2 / 12; atoms that lie on the grid have none.
 
+Beyond a loss of 600, where e^loss leaves the range of doubles, every mass moves as a whole to the next grid point, up or down. That is in
+order because delta of a composition is E[(1 - e^(eps - S))_+] over the sum S of its losses, which grows with each of them, and it is
+linear in the masses of each factor, so that near and far losses may be treated apart. One large loss costs at most a step, which is
+little beside 600.
+
 Rounding. `Pair.masses` is trusted so far that the P- and Q-mass beyond a grid point are right to a relative e = 2^-44; single cells may be
 differences of such tails. So the curve at a grid point is off by at most e (P-tail + alpha Q-tail). Where the P-tail is at most 4 alpha
 Q-tails, the share 8 e of every cell that is moved to the safe end covers this; elsewhere the curve is at least 3/4 of its P-tail, and the
@@ -33,7 +38,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -153,13 +158,43 @@ def pessimistic(pair: Pair, step: float, lo: float, hi: float, offset: float = 0
 
 
 def optimistic(pair: Pair, step: float, lo: float, hi: float, offset: float = 0.0) -> Lattice:
-    """A lattice pair on offset + step Z that is dominated by the pair and second-order close; losses outside [lo, hi] are left out.
+    """A lattice pair on offset + step Z that is dominated by the pair and second-order close.
+
+    Losses below lo are left out, those above hi count as the last point.
 
     >>> from tacit.accounting.pairs.laplace import laplace
     >>> bool(optimistic(laplace(1.0), 0.125, -1, 1).p.sum() < 1)
     True
     """
-    cells = _cells(pair, step, max(lo, -FAR), min(hi, FAR), offset)
+    cells = _cells(pair, step, max(lo, -FAR), hi, offset)
+    infinite = pair.infinite - (pair.cut if isinstance(pair, FinitePair) else 0.0)
+    near, far = _rounded_down(cells)
+    mass = np.zeros(1) if near is None else _lowered(near, step, len(pair.atoms()[0]) > 0)
+    if far is not None:
+        far[: len(mass)] += mass
+        mass = far
+    return Lattice(step, offset, cells.first, mass, infinite, 0.0, _rounding(pair), cells.jitter)
+
+
+def _rounded_down(cells: _Cells) -> tuple[_Cells | None, Array | None]:
+    """The cells up to FAR, and every mass beyond at the next lower grid point, where it is worth less against any alpha."""
+    size = int(np.searchsorted(cells.edge, FAR, side="right"))
+    if size == len(cells.edge):
+        return cells, None
+    first = max(size - 1, 0)
+    far = np.zeros(len(cells.edge))
+    far[first:-1] = cells.p[first:].sum(axis=1)
+    far[size:] += cells.atom_p[size:]
+    far[-1] += cells.above
+    if size < 2:
+        far[:size] += cells.atom_p[:size]
+        return None, far
+    near = replace(cells, edge=cells.edge[:size], p=cells.p[: size - 1], q=cells.q[: size - 1], above=0.0)
+    return replace(near, atom_p=cells.atom_p[:size], atom_q=cells.atom_q[:size]), far
+
+
+def _lowered(cells: _Cells, step: float, atoms: bool) -> Array:
+    """The masses of a lattice pair that is dominated by the measure in these cells."""
     alpha = np.exp(cells.edge)
     width = alpha[:-1] * math.expm1(step)
     p, q = cells.p.sum(axis=1), cells.q.sum(axis=1)
@@ -174,7 +209,7 @@ def optimistic(pair: Pair, step: float, lo: float, hi: float, offset: float = 0.
     chord = tail[1:] + upper  # minus the slope of the curve's chord on each cell
     height = np.append(from_the_right(chord * width), 0.0)
     lowered = np.maximum(np.append(gap, 0.0), np.append(0.0, gap))
-    if not len(pair.atoms()[0]):
+    if not atoms:
         # A chord also gets below the curve where only its left end comes down to the tangent at the right one, or the other way round:
         # better where nearly all of a cell's mass lies at one end, as with a smooth bulk that is much narrower than the grid.
         left, right = upper * width + 4 * slack, (q - upper) * width + 4 * slack
@@ -184,18 +219,19 @@ def optimistic(pair: Pair, step: float, lo: float, hi: float, offset: float = 0.
     # The last corner: from there on 0, before it at least 0 after lowering.
     room = np.minimum.accumulate(height[:-1] - lowered[:-1])
     last = int(np.flatnonzero(height[1:] <= room)[-1]) + 1 if np.any(height[1:] <= room) else 0
-    infinite = pair.infinite - (pair.cut if isinstance(pair, FinitePair) else 0.0)
     if last == 0:
-        return Lattice(step, offset, cells.first, np.zeros(1), infinite, 0.0, 0.0, cells.jitter)
+        return np.zeros(1)
     drop = lowered[: last + 1].copy()
     drop[last] = 0.0
     # On the last cell the curve is above its tangent at the right end.
     drop[last - 1] = max(drop[last - 1], height[last - 1] - height[last] - tail[last] * width[last - 1])
-    slope = chord[:last] + np.diff(drop) / width[:last]
+    # A point that is higher than one before it makes no corner. Where steps are long, its slope, negative and taken on a short width,
+    # would swamp those after it.
+    drop[:last] = np.maximum(drop[:last], height[:last] - np.minimum.accumulate(height[:last] - drop[:last]))
+    slope = np.maximum(chord[:last] + np.diff(drop) / width[:last], 0.0)
     convex = np.clip(_decreasing(slope, width[:last]), 0.0, tail[0])
     corner = -np.diff(convex, prepend=tail[0], append=0.0)
-    mass = np.maximum(corner, 0.0) * alpha[: last + 1]
-    return Lattice(step, offset, cells.first, mass, infinite, 0.0, _rounding(pair), cells.jitter)
+    return np.asarray(np.maximum(corner, 0.0) * alpha[: last + 1])
 
 
 def _rounding(pair: Pair) -> float:
@@ -373,7 +409,10 @@ def _refined(
     plan = _Plan(parts, level, separate)
     best, step, done, floor, spent = None, plan.start, math.inf, 0.0, 0
     rough = tolerance >= 1e-4  # where the theorem itself is no better, digits beyond the first few are not worth it
-    budget = _WORK // 5 if rough else _WORK if all(isinstance(pair, MixturePair | FinitePair) for pair, _ in parts) else 3 * _WORK // 5
+    budget = _WORK if all(isinstance(pair, MixturePair | FinitePair) for pair, _ in parts) else 3 * _WORK // 5
+    tight = all(pair.close or pair is above for (pair, _), (above, _) in zip(lows, parts, strict=True))
+    if rough and not tight:
+        budget = _WORK // 5
     while spent < budget:
         try:
             ends, before = [], spent
@@ -397,8 +436,8 @@ def _refined(
             level = max(best.lower, 1e-3 * best.upper, 1e-295)
             plan = _Plan(parts, level, separate)
             continue
-        enough = tolerance * max(1.0, best.upper) if rough and epsilon is None and best.upper < math.inf else tolerance
-        if width <= enough:
+        enough = tolerance * best.upper if rough and epsilon is None and best.upper < math.inf else tolerance
+        if width <= enough or (rough and spent > _WORK // 5 and width <= 10 * enough):
             break
         # the width goes with the square of the step, once the step is small; and one transform must hold all losses
         affordable = 0.4 * step * (spent - before) / max(budget - spent, 1)

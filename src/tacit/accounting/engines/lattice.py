@@ -254,9 +254,12 @@ class Composition:
     @cached_property
     def _tilts(self) -> tuple[float, float]:
         """Below the first a tilt changes nothing; beyond the second only the largest loss is left."""
-        spread = math.sqrt(_cumulants(self.factors, 0.0)[2])
+        _, mean, variance = _cumulants(self.factors, 0.0)
         finest = min(factor.step for factor in self.factors)
-        return min(0.1 / max(spread, 1e-12), 1.0), max(200.0 / finest, 2.0)
+        low, spread = min(0.1 / max(math.sqrt(variance), 1e-12), 1.0), math.sqrt(variance)
+        while low * self.top > 0.1 and _cumulants(self.factors, low)[1] > mean + spread:  # rare losses far out
+            low /= 8
+        return low, max(200.0 / finest, 2.0)
 
     def _saddle(self, t: float) -> tuple[float, float]:
         """The epsilon whose saddle point is t, and an estimate of log delta there."""
@@ -443,6 +446,8 @@ def _secant(height: Callable[[float], float], low: float, below: float, high: fl
         if high - low <= 2 * UNIT * high:
             break
         middle = low + (high - low) * below / (below - above)
+        if not math.isfinite(middle):  # a height beyond the range of doubles
+            middle = 0.5 * (low + high)
         if turn % 3 == 2:
             if high - low > 0.5 * width:
                 middle = 0.5 * (low + high)

@@ -33,7 +33,7 @@ from tacit.accounting.engines import grid
 from tacit.accounting.engines.contour import binned
 from tacit.accounting.engines.lattice import Composition, Lattice, compose_groups
 from tacit.accounting.pairs.pair import Array, Pair, single_delta
-from tacit.accounting.pairs.sampled import BinnedPair
+from tacit.accounting.pairs.sampled import BinnedPair, DrawnGaussian
 from tacit.errors import ParameterError, UnsupportedError
 
 METHOD = "privacy-loss distribution (few large losses)"
@@ -42,8 +42,9 @@ _JUMPS = 6144  # grid points of near and of far jumps
 _SPARE = 1e-7  # share of delta that what is left out may take
 _ENOUGH = 1e-4  # relative width at which no finer grid is tried
 _WORK = 1_200_000  # points of all transforms together after which none is
+_NOTHING = 1e-40  # a delta or epsilon below this is as good as none
 _LONGEST = 2**18  # grid points of one step's small losses
-_FAR = 600.0  # beyond this loss alpha leaves the range of doubles
+_FAR = 1e7  # losses beyond this are not looked at
 
 
 class Restricted(BinnedPair):
@@ -203,7 +204,9 @@ def heavy(pair: Pair, count: int, level: float) -> bool:
     (True, False)
     """
     table = _tabulate(pair)
-    return table.quantile(1e-3 * level / count) > 300 * math.sqrt(float(table.square[-1]))
+    far, spread = table.quantile(1e-3 * level / count), math.sqrt(float(table.square[-1]))
+    # one large loss of a draw with replacement is worth many others, and the expansion is then the quicker engine
+    return far > 300 * spread or (isinstance(pair, DrawnGaussian) and far > 20 * math.sqrt(count) * spread)
 
 
 def _threshold(table: _Table, count: int, epsilon: float, level: float) -> tuple[float, int]:
@@ -294,8 +297,12 @@ def bracket(
         shares = {j: term.at(near, 1) for j, term in above.items()}
         matter = [j for j, share in shares.items() if share > 1e-5 * sum(shares.values())]
         work = 1000 + sum(series[j].composition.points for series in (above, under) for j in matter if j in series)
+        if isinstance(pair, DrawnGaussian):  # whose masses are sums over all counts
+            work += round(len(pair.counts) * (frame.cut - frame.low) / step)
         spent += work
         relative = best.width / best.upper if 0 < best.upper < math.inf else 1.0
+        if isinstance(pair, DrawnGaussian) and spent > budget // 8 and (relative <= 10 * enough or best.upper < _NOTHING):
+            return best
         longest = (frame.cut - frame.low) / (step * _LONGEST)
         finer = max(math.sqrt(0.5 * enough / max(relative, 1e-300)), 1 / 16, work / max(budget - spent, 1), longest)
         if relative <= enough or relative > 0.8 * previous or best.upper == 0 or finer > 0.7:

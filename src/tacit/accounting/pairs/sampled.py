@@ -406,21 +406,24 @@ class _Half(BinnedPair):
         # Newton's steps from there go down to it
         taken = (w * joined).sum(axis=0)
         least, most = alone.min(axis=0), np.min(alone + np.log1p((goal + taken) / w) / d, axis=0)
-        x = most
+        x = most.copy()
         if len(epsilon) > 64 * _STRIDE:
             places = np.unique(np.append(np.arange(0, len(epsilon), _STRIDE), len(epsilon) - 1))
             x = np.minimum(most, np.interp(np.arange(len(epsilon)), places, self.thresholds(epsilon[places])[0]))
+        todo, own, shared, aim = np.arange(len(epsilon)), alone, joined, goal
         for _ in range(_ROUNDS):
-            y = d * (x - alone)
-            y[~joined & (y <= 0)] = -np.inf  # a count with a threshold of its own
-            reached = w * np.exp(np.minimum(y, 700.0))
-            slope = (d * reached).sum(axis=0)
-            np.expm1(np.minimum(y, 700.0), out=reached)
-            reached[np.isneginf(y)] = 0.0
-            move = ((w * reached).sum(axis=0) - goal) / np.maximum(slope, 1e-300)
-            x = np.clip(x - move, least, most)
-            if np.all(np.abs(move) <= 1e-13 * x):  # the next step would be its square
+            y = d * (x[todo] - own)
+            apart = ~shared & (y <= 0)  # a count with a threshold of its own
+            reached = np.expm1(np.minimum(y, 700.0))
+            slope = reached + 1.0
+            reached[apart] = slope[apart] = 0.0
+            move = (self._w @ reached - aim) / np.maximum((self._w * self._d) @ slope, 1e-300)
+            x[todo] = np.clip(x[todo] - move, least[todo], most[todo])
+            far = np.abs(move) > 1e-13 * x[todo]  # the next step would be its square
+            if not far.any():
                 break
+            if not far.all():
+                todo, own, shared, aim = todo[far], own[:, far], shared[:, far], aim[far]
         return x, np.where(joined, x, np.maximum(alone, x))
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
@@ -480,8 +483,9 @@ class LumpedDraws(DrawnGaussian):
 def _lumped(counts: Counts, mass: float, steps: int) -> list[tuple[int, float]] | None:
     """The counts with the rarest ones, `mass` at most, added to the last that is kept; None where there are none."""
     kept, moved = list(counts), 0.0
-    if steps * math.fsum(w for _, w in kept[1:]) >= _MANY:  # what hardly ever happens does not make the loss where so much does
-        mass = max(mass, 0.01 / steps)
+    spread = math.sqrt(steps * math.fsum(w * float(k) ** 4 for k, w in kept))  # losses go about with the square of the count
+    if steps * math.fsum(w for _, w in kept[1:]) >= _MANY and float(kept[-1][0]) ** 2 <= spread:
+        mass = max(mass, 0.01 / steps)  # what hardly ever happens does not make the loss where so much does
     while len(kept) > 1 and moved + kept[-1][1] <= mass:
         moved += kept.pop()[1]
     return [*kept[:-1], (kept[-1][0], kept[-1][1] + moved)] if moved else None
