@@ -23,13 +23,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from tacit.accounting.bound import Bound
 from tacit.accounting.engines import compose, grid, lattice
-from tacit.accounting.engines.stop_loss import COARSE, POINTS, delta_once, epsilon_once, lean_for, score_floor, tail_around
+from tacit.accounting.engines.stop_loss import (
+    COARSE,
+    POINTS,
+    Plan,
+    delta_once,
+    epsilon_once,
+    lean_for,
+    plan_for,
+    score_floor,
+    tail_around,
+)
 from tacit.accounting.engines.subset import MOST, NARROW, subset_delta, subset_epsilon
 from tacit.accounting.pairs import mixture
 from tacit.accounting.pairs.finite import FinitePair
@@ -39,8 +50,61 @@ from tacit.accounting.theorems import gaussian
 from tacit.errors import ParameterError, UnsupportedError
 from tacit.parameters import Number, count, number, probability
 
+LONG = 14.0  # losses of one epoch that spread further take many windows
 FAR = 100.0  # where log(t e^eps) would be beyond this only the simple bounds are given
+_ALIKE = 0.07  # logarithms of two plans' numbers that differ by less are as good as equal
 _EFFORT = 1 << 20  # lattice points of all windows of one side of a law together
+
+
+@dataclass
+class _Plans:
+    """Plans of the windows of one side of a law, in turn. A plan is rough numbers only, so any will do.
+
+    In units of K they change slowly where single steps decide. So the last one is used again as far as it and the
+    one before it let expect little change: planning takes as long as a few short transforms.
+    """
+
+    ratio: Ratio
+    steps: int
+    sign: int
+    last: Plan | None = None
+    at: float = 1.0
+    reach: float = 1.0
+    again: bool = True  # whether plans are used again at all
+    trust: float = 0.0  # how far from `at` the last plan holds, in log K
+
+    def _known(self, at: float) -> Plan | None:
+        if self.last is None or abs(math.log(at / self.at)) > self.trust:
+            return None
+        return self.last.scaled(at / self.at)
+
+    def slope(self, at: float) -> float:
+        """-d log E[(sign (S - K))_+] / d (sign K), about, in a window from `at` on."""
+        known = self._known(at)
+        if known is not None:
+            return known.slope
+        slope = lean_for(self.ratio, self.steps, at, self.sign, at).slope
+        ahead = min(max(at + self.sign * 14 / slope, 0.5 * at), 2 * at)
+        return 0.5 * (slope + lean_for(self.ratio, self.steps, ahead, self.sign, ahead).slope)
+
+    def window(self, k: Array, first: int, last: int) -> tuple[float, float, Plan]:
+        """Where a window from one node to another has its centre, how far it reaches, and its plan."""
+        at = float(k[first + (7 * (last - first)) // 10])
+        reach = float(max(k[first], k[last])) * (1 + 1e-9)
+        return at, reach, self._plan(at, reach)
+
+    def _plan(self, at: float, reach: float) -> Plan:
+        known = self._known(at)
+        if known is not None and abs(math.log(reach / at) - math.log(self.reach / self.at)) < _ALIKE:
+            return known
+        plan = plan_for(self.ratio, self.steps, at, self.sign, reach)
+        if self.again and self.last is not None:
+            guess, distance = self.last.scaled(at / self.at), abs(math.log(at / self.at))
+            pairs = ((plan.slope, guess.slope), (plan.theta, guess.theta), (plan.top, guess.top))
+            off = max(abs(math.log(new / old)) for new, old in pairs)
+            self.trust = min(distance * _ALIKE / max(off, 1e-9), 1.0)
+        self.last, self.at, self.reach = plan, at, reach
+        return plan
 
 
 def _side(ratio: Ratio, steps: int, step: float, length: int, sign: int, budget: float, most: int) -> tuple[Array, Array]:
@@ -49,12 +113,18 @@ def _side(ratio: Ratio, steps: int, step: float, length: int, sign: int, budget:
     A few windows cover the range, each with its own tilt and lattice. In each the lower curve is convex, so its chord between
     two nodes exceeds it by at most a quarter of the change of slope times the distance: that much is taken off at the nodes.
     Windows far below the deltas that will be asked for need less accuracy.
+    Where losses spread far, plans are used again; elsewhere windows are halved while their lattices are too
+    coarse (0219).
     """
     k = steps * np.exp(sign * step * np.arange(length + 1))
     upper = np.ones(length + 1) if sign > 0 else k / steps
     lower = np.full(length + 1, math.inf)
     first = 0
-    points = max(COARSE // 4, min(most, int(_EFFORT / max(1.0, length * step / 0.7))))
+    far = length * step > LONG
+    # of many windows plans are used again, and what that saves goes into finer lattices
+    affordable = min(most, int(_EFFORT / max(1.0, length * step / 0.7)))
+    points = max((3 * COARSE if far else 2 * COARSE) // 8, affordable)
+    plans = _Plans(ratio, steps, sign, again=far)
     while first < length:
         last = length
         if steps == 1:
@@ -62,14 +132,25 @@ def _side(ratio: Ratio, steps: int, step: float, length: int, sign: int, budget:
             low = high = value if sign > 0 else k * mass - value
             bend, slack = np.abs(np.diff(mass)) + 1e-12 * mass.max(), 1e-11 * (high + k * mass)
         else:
-            slope = lean_for(ratio, steps, k[first], sign, k[first]).slope
-            ahead = min(max(k[first] + sign * 14 / slope, 0.5 * k[first]), 2 * k[first])
-            slope = 0.5 * (slope + lean_for(ratio, steps, ahead, sign, ahead).slope)
+            slope = plans.slope(float(k[first]))
             inside = np.flatnonzero(np.abs(k[first:] - k[first]) <= 14 / slope)
             last = min(first + max(int(inside[-1]), 1), first + math.ceil(0.7 / step), length)
             ease = max(1.0, 1e6 * budget / max(float(upper[first]), 1e-300))
-            centre, reach = float(k[first + (7 * (last - first)) // 10]), float(max(k[first], k[last])) * (1 + 1e-9)
-            tail = tail_around(ratio, steps, centre, sign, _accuracy(step, ease), reach, points)
+            accuracy = _accuracy(step, ease * (0.7 if far else 1.0))
+            splits = most > COARSE and not far and upper[first] > 1e9 * budget
+            centre, reach, plan = plans.window(k, first, last)
+            crowded = plan.range() > 3 * points * plan.lattice(steps, accuracy(plan.slope * centre))
+            # large jumps make a window's lattice long or coarse; a shorter window caps them lower
+            while crowded and splits and last - first > 3:
+                half = (first + last) // 2
+                shorter = plans.window(k, first, half)
+                if shorter[2].range() > 0.7 * plan.range():
+                    break
+                last, (centre, reach, plan) = half, shorter
+                crowded = plan.range() > 3 * points * plan.lattice(steps, accuracy(plan.slope * centre))
+            # far out nearly all of so many steps are far smaller than a lattice of the sum
+            small = 0.002 if far and (ease > 1 or steps > 50_000) else 0.0
+            tail = tail_around(ratio, steps, centre, sign, accuracy, reach, points, plan, small)
             low, high = tail.bounds(k[first : last + 1])
             bend, slack = tail.masses(k[first : last + 1]), 1e-11 * high
         part = slice(first, last + 1)
@@ -84,6 +165,13 @@ def _side(ratio: Ratio, steps: int, step: float, length: int, sign: int, budget:
 def _accuracy(step: float, ease: float) -> Callable[[float], float]:
     """The relative error that is no worse than what rounding losses to the lattice adds."""
     return lambda slope: min(0.03, (step * slope) ** 2 / 8 * ease)
+
+
+def _heavy(ratio: Ratio, steps: int) -> bool:
+    """Whether single steps decide, so that losses spread far."""
+    value, log_weight = ratio.sketch(math.inf)
+    with np.errstate(over="ignore"):
+        return bool(np.exp(log_weight) @ value**2 > 1 + steps)
 
 
 def _floor(lower: Array) -> Array:
@@ -110,9 +198,9 @@ def epoch_laws(ratio: Ratio, steps: int, step: float, budget: float, most: int =
 
         low, high = 0.0, step
         while not small(high):
-            low, high = high, 2 * high
-            if high > FAR:
+            if high == FAR:
                 raise UnsupportedError(f"the losses of one epoch exceed {FAR}")
+            low, high = high, min(2 * high, FAR)
         while high - low > max(step, 0.02 * high):
             middle = (low + high) / 2
             low, high = (low, middle) if small(middle) else (middle, high)
@@ -198,6 +286,8 @@ def _composed(
     weight = np.exp(log_weight)
     deviation = math.sqrt(float(weight @ (value - 1) ** 2) / min(t for t, _ in blocks))
     step = min(deviation, 1.0) / 48
+    if _heavy(ratio, min(t for t, _ in blocks)):  # nodes cost less than windows; many epochs need no small steps
+        step = min(max(step, 1e-3) if total >= 10_000 else step, 1 / 56)
 
     def ask(up: bool, direction: int) -> Bound:
         known = [(epoch_laws(ratio, steps, step, budget, most)[up], n) for steps, n in blocks]
@@ -215,6 +305,9 @@ def _composed(
         lower = min(upper, max(ask(False, direction).lower for direction in directions))
         missed = delta is None and 1e-30 < upper < 1e-4 * level  # the lattice was cut far above the delta found, which matters
         level = level if delta is not None else max(lower, 1e-3 * upper, 1e-300)
+        if upper == math.inf and most < POINTS // 4:  # windows so coarse that their errors exceed delta
+            most = POINTS // 4
+            continue
         narrow = 20 * tolerance * max(1.0, upper) if delta is not None else 200 * tolerance * upper
         longest = max(len(epoch_laws(ratio, steps, step, budget, most)[True].losses) for steps, _ in blocks)
         finer = step * max(math.sqrt(0.6 * narrow / max(upper - lower, 1e-300)), 0.02, longest / 30_000)
@@ -222,7 +315,7 @@ def _composed(
         # many windows make a law dear, and the windows' own accuracy its limit
         if delta is None and upper < compose.NEGLIGIBLE:
             break
-        if not missed and (done or (longest * step > 14 and upper - lower <= 0.02 * upper)):
+        if not missed and (done or (longest * step > LONG and upper - lower <= 0.02 * upper)):
             break
         step, width, most = (step, math.inf, most) if missed else (finer, upper - lower, POINTS // 4)
     return Bound(lower, upper, _METHOD)

@@ -50,6 +50,31 @@ class Plan:
     eta_high: float
     eta_rest: float
 
+    def range(self) -> float:
+        """How long the window of the transform is."""
+        return max(self.high - self.low, self.top)
+
+    def lattice(self, steps: int, accuracy: float, small: float = 0.0) -> float:
+        """The step of a lattice that is about so accurate.
+
+        On a lattice each of `steps` has at most step^2 / 4 more variance, and at most step times its mean, 1.
+        """
+        return max(2 * math.sqrt(accuracy / steps) / self.slope, small * accuracy / steps / self.slope**2)
+
+    def scaled(self, factor: float) -> Plan:
+        """The same plan for sums that are `factor` times as large."""
+        return Plan(
+            slope=self.slope / factor,
+            log_premium=self.log_premium,
+            theta=self.theta / factor,
+            top=self.top * factor,
+            low=self.low * factor,
+            high=self.high * factor,
+            eta_low=self.eta_low / factor,
+            eta_high=self.eta_high / factor,
+            eta_rest=self.eta_rest / factor,
+        )
+
 
 def log_mgfs(log_weight: Array, y: Array, theta: Array) -> Array:
     exponent = np.multiply.outer(theta, y) + log_weight
@@ -305,17 +330,28 @@ class Tail:
 
 
 def tail_around(
-    ratio: Ratio, steps: int, at: float, sign: int, accuracy: Callable[[float], float], reach: float = 0.0, points: int = POINTS
+    ratio: Ratio,
+    steps: int,
+    at: float,
+    sign: int,
+    accuracy: Callable[[float], float],
+    reach: float = 0.0,
+    points: int = POINTS,
+    plan: Plan | None = None,
+    small: float = 0.0,
 ) -> Tail:
     """The tail around K = at, good up to K = reach; `accuracy` says which relative error to aim for, given -d log / d log K.
+
+    `plan` may be given where one is known that will do. `small` is how much is made of most steps being far
+    smaller than the lattice.
 
     With Y' = min(Y, M), S' its sum and r = E[(Y - M)_+] per step, S' <= S gives E[(S'-K)_+] <= E[(S-K)_+] <= E[(S'-K)_+] + t r; and where
     one step above M puts S' above K whatever the others do, but for an event of probability f, the excess counts in
     full: E[(S-K)_+] >= E[(S'-K)_+] + t r (1 - f). Below, E[(K-S')_+] - t r f <= E[(K-S)_+] <= E[(K-S')_+].
     """
     reach = max(at, reach)
-    plan = plan_for(ratio, steps, at, sign, reach)
-    step = 2 * math.sqrt(accuracy(plan.slope * at) / steps) / plan.slope
+    plan = plan_for(ratio, steps, at, sign, reach) if plan is None else plan
+    step = plan.lattice(steps, accuracy(plan.slope * at), small)
     step = min(step, (plan.high - plan.low) / 500, plan.top / 60)
     step = max(step, (plan.high - plan.low) / points, plan.top / points)
     cells = math.ceil(plan.top / step)

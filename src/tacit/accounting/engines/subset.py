@@ -42,11 +42,21 @@ from tacit.errors import UnsupportedError
 
 MOST = 64  # steps out of many that this is worth it for
 _MASS_ERROR = 1e-11  # relative error of one step's masses and moments; the tests hold them against mpmath
-_REACH = 12.0  # deviations of a sum beside A before its values are taken for small ones again
+_REACH = (4.0, 16.0)  # deviations of each of two sums beside A before its values come back
 _SHARE = 1e-5  # of delta, for each of the rare events that are counted in full
-_CELLS = {1: 1 << 21, 2: 1 << 23}  # longest table, by the number of sums beside A
+_CHUNK = 1 << 14  # frequencies at a time
+_CELLS = {1: 1 << 21, 2: 6_400_000}  # longest table, by the number of sums beside A
 _NODES = 1 << 16  # longest lattice of one step
-_BANDS = ((96,), (192,), (384,), (64, 24))  # values of the other sums that are told apart, in turn, until the bracket is narrow
+# Values of the other sums that are told apart, in turn, until the bracket is narrow; of two sums, their reach too.
+_ONE: tuple[float, ...] = ()
+_BANDS = (
+    ((96,), _ONE),
+    ((192,), _ONE),
+    ((384,), _ONE),
+    ((32, 24), _REACH),
+    ((64, 48), (3.5, 14.0)),
+    ((48, 24), (6.0, 12.0)),
+)
 _STEPS = 20_000
 _FAR = 100.0  # the largest epsilon
 NARROW = 8e-4  # relative width that is good enough
@@ -207,13 +217,20 @@ def _table(
     """
     size = math.prod(shape)
     unit = 8 * UNIT * (math.log2(size) + 2)
+    rounding = (16 * degree + 800) * UNIT + unit
     mass, noise = [], []
     for law, given in zip(laws, weights, strict=True):
         transforms = [rfftn(np.bincount(index, w, size).reshape(shape)) for w in given]
-        moduli = [np.abs(f) for f in transforms]
-        value = irfftn(law(transforms), shape)
-        least, most = law(moduli), law([m + unit * float(w.sum()) for m, w in zip(moduli, given, strict=True)])
-        spread = float((most - least).sum()) + (unit + (16 * degree + 800) * UNIT) * float(most.sum())
+        errors, flat = [unit * float(w.sum()) for w in given], [f.reshape(-1) for f in transforms]
+        spread = 0.0
+        for first in range(0, flat[0].size, _CHUNK):  # in place, and in pieces that a cache holds
+            parts = [f[first : first + _CHUNK] for f in flat]
+            moduli = [np.abs(f) for f in parts]
+            most = law([m + e for m, e in zip(moduli, errors, strict=True)])
+            spread += float((most - law(moduli)).sum()) + rounding * float(most.sum())
+            parts[0][:] = law(parts)
+        value = irfftn(flat[0].reshape(transforms[0].shape), shape)
+        del transforms, flat, parts
         mass.append(np.roll(value, [-(first % length) for first, length in zip(start, shape, strict=True)], range(len(shape))))
         noise.append(2 * spread / size)
     return Table(mass, noise)
@@ -231,6 +248,7 @@ class Subset:
     square: Array  # upper end of E[R^2; cell]
     cap: Array  # R is at most this
     constant: float
+    cells: int = 0  # of the whole table
 
     def lower(self, epsilon: float) -> float:
         p, q = self.below
@@ -254,7 +272,14 @@ class Subset:
 
 
 def subset_for(
-    ratio: GaussianRatio, steps: int, selected: int, floor: float, delta: float, bands: Sequence[int], coarse: float = 1.0
+    ratio: GaussianRatio,
+    steps: int,
+    selected: int,
+    floor: float,
+    delta: float,
+    bands: Sequence[int],
+    reach: Sequence[float] = _REACH,
+    coarse: float = 1.0,
 ) -> Subset:
     """Bounds good around epsilon = floor, where delta is about `delta`; upper ones hold from there on.
 
@@ -325,7 +350,7 @@ def subset_for(
     for rest, values in zip(rests, bands, strict=True):
         if len(bands) > 1:  # modulo a few deviations
             deviation = math.sqrt(max(steps * float(usual @ (rest - float(usual @ rest)) ** 2), 1e-24))
-            b, first, size = np.rint(rest * (values / (_REACH * deviation))), 0, values
+            b, first, size = np.rint(rest * (values / (reach[len(rounded)] * deviation))), 0, values
         else:  # all that is not rare, so that the cap on R may depend on it
             unit = max((limit(rest, tilt, tilt * low) + limit(-rest, tilt, tilt * low)) / values, 1e-12)
             b = np.rint(rest / unit)
@@ -341,7 +366,7 @@ def subset_for(
     if (more := math.prod(shape) / _CELLS[len(bands)]) > 1:
         if coarse * more > 16:
             raise UnsupportedError("the losses of all steps spread too far")
-        return subset_for(ratio, steps, selected, floor, delta, bands, 1.1 * coarse * more)
+        return subset_for(ratio, steps, selected, floor, delta, bands, reach, 1.1 * coarse * more)
     if low + shape[-1] * step > 300:
         raise UnsupportedError("the losses of all steps spread too far")
     begin = math.floor((low - steps * float(a[0])) / step)
@@ -350,9 +375,6 @@ def subset_for(
     g, h = np.exp(-a), one.ratio * np.exp(-a)
     laws = laws_of(steps, selected)
     weights = [[usual], [usual * g, usual * h], [usual * g * g, usual * g * h, usual * h * h]]
-    above = _table(weights, laws, index, shape, 2 * steps, start)
-    parts = [w * np.exp(theta * a - log_total) for w in (one.cells, one.moments)]
-    under = _table([[parts[0]], [parts[0] * g, parts[1] * g]], laws[:2], index, shape, steps, start)
     place = steps * float(a[0]) + step * (begin + np.arange(shape[-1]))
     ratio_at = np.exp(place)
     with np.errstate(over="ignore"):
@@ -364,60 +386,90 @@ def subset_for(
     known = np.broadcast_to(known, shape)
     cap = i0e(np.maximum(known, least)) * math.exp(-log_binomial) * ratio_at * (1 + 1e-9)
 
-    def ends(table: Table, which: int) -> tuple[Array, Array]:
-        """Lower and upper ends of the masses, without the tilt."""
-        factor = scale * ratio_at**which
-        mass, noise = table.mass[which], table.noise[which]
-        return np.maximum(mass - noise, 0.0) * factor * (1 - relative), (np.maximum(mass, 0.0) + noise) * factor * (1 + relative)
+    def ends(mass: Array, noise: float, factor: Array) -> tuple[Array, Array]:
+        """Lower and upper ends of masses, without the tilt."""
+        least, most = np.maximum(mass - noise, 0.0), np.maximum(mass, 0.0) + noise
+        return least * factor * (1 - relative), most * factor * (1 + relative)
 
-    p_ends, q_ends = ends(above, 1), ends(above, 0)
-    square = ends(above, 2)[1]
-    wanted = cap > math.exp(floor)
+    def chosen(table: Table, which: int, cells: NDArray[np.signedinteger[Any]]) -> tuple[Array, Array]:
+        factor = scale * ratio_at**which
+        return ends(table.mass[which].reshape(-1)[cells], table.noise[which], factor[cells % shape[-1]])
+
+    above = _table(weights, laws, index, shape, 2 * steps, start)
+    cells = np.flatnonzero(cap > math.exp(floor))
+    most_p = chosen(above, 1, cells)[1]
     # What hardly weighs is counted in full.
-    order = np.append(np.sort(p_ends[1][wanted]), np.inf)
+    order = np.append(np.sort(most_p), np.inf)
     heavy = order[int(np.searchsorted(np.cumsum(order), _SHARE * delta))]
-    kept = wanted & (p_ends[1] >= heavy)
-    dropped = float(p_ends[1][wanted & ~kept].sum())
+    dropped = float(most_p[most_p < heavy].sum())
+    cells = cells[most_p >= heavy]
+    q, p_of, square = chosen(above, 0, cells), chosen(above, 1, cells), chosen(above, 2, cells)[1]
+    del above, order, most_p  # a table of many cells at a time is enough
+    parts = [w * np.exp(theta * a - log_total) for w in (one.cells, one.moments)]
+    under = _table([[parts[0]], [parts[0] * g, parts[1] * g]], laws[:2], index, shape, steps, start)
     # What the window folds back: from above, bounded with the window's end; from below, its P-mass of at most
     # 1 comes down by the period.
     folded = math.exp(log_rare) + 2 * math.exp(-tilt * shape[-1] * step)
-    p_low, q_high = ends(under, 1)[0], ends(under, 0)[1]
-    useful = (p_low > math.exp(floor) * q_high) & (place >= low)
+    far = slice(int(np.searchsorted(place, low)), None)
+    p_low = ends(under.mass[1][..., far], under.noise[1], (scale * ratio_at)[far])[0]
+    q_high = ends(under.mass[0][..., far], under.noise[0], scale[far])[1]
+    useful = p_low > math.exp(floor) * q_high
     return Subset(
         floor=floor,
         below=(p_low[useful], q_high[useful]),
         lost=folded,
-        q=(q_ends[0][kept], q_ends[1][kept]),
-        p=(p_ends[0][kept], p_ends[1][kept]),
-        square=square[kept],
-        cap=cap[kept],
+        q=q,
+        p=p_of,
+        square=square,
+        cap=cap[np.unravel_index(cells, shape)],
         constant=(1 + 1e-6) * (dropped + 6 * math.exp(log_rare)),
+        cells=math.prod(shape),
     )
+
+
+_Ends = tuple[float, float]
+_Improve = Callable[[float, float, Sequence[int], Sequence[float]], tuple[_Ends, int]]
+
+
+def _narrowed(low: float, high: float, narrow: float, improve: _Improve) -> _Ends:
+    """Both ends after one table and another, until they are within `narrow` of each other, relatively.
+
+    One sum beside A is told in more values while this helps, and while halving the width with each doubling would
+    be enough; then two sums are, on tables that are small enough.
+    """
+    width, stalled, told, per_pair = math.inf, False, 0, 0.0
+    most = max(bands[0] for bands, _ in _BANDS if len(bands) == 1)
+    for bands, reach in _BANDS:
+        if len(bands) == 1 and (stalled or (high - low) * told > narrow * high * most):
+            continue
+        if len(bands) > 1 and per_pair * math.prod(bands) > _CELLS[2]:
+            continue
+        (low, high), cells = improve(low, high, bands, reach)
+        if high - low <= narrow * high:
+            break
+        stalled, width = high - low > 0.8 * width, high - low
+        told = bands[0] if len(bands) == 1 else told
+        per_pair = cells / math.prod(bands) if len(bands) > 1 else 0.0
+    return low, high
 
 
 def subset_epsilon(ratio: GaussianRatio, steps: int, selected: int, delta: float, low: float, high: float) -> tuple[float, float]:
     """Both ends of the larger of `low` and the epsilon at delta of the removed record; `high` is known to be enough."""
-    width, stalled = math.inf, False
-    for bands in _BANDS:
-        if stalled and len(bands) == 1:
-            continue
-        known = subset_for(ratio, steps, selected, low, delta, bands)
+
+    def improve(low: float, high: float, bands: Sequence[int], reach: Sequence[float]) -> tuple[_Ends, int]:
+        known = subset_for(ratio, steps, selected, low, delta, bands, reach)
         low, high = crossing(known.lower, delta, low, high, 1e-6)[0], crossing(known.upper, delta, low, high, 1e-6)[1]
-        if high - low <= NARROW * high:
-            break
-        stalled, width = high - low > 0.8 * width, high - low
-    return low, high
+        return (low, high), known.cells
+
+    return _narrowed(low, high, NARROW, improve)
 
 
 def subset_delta(ratio: GaussianRatio, steps: int, selected: int, epsilon: float, low: float, high: float) -> tuple[float, float]:
     """Both ends of delta at epsilon of the removed record, which is known to lie between `low` and `high`."""
-    width, stalled = math.inf, False
-    for bands in _BANDS:
-        if stalled and len(bands) == 1:
-            continue
-        known = subset_for(ratio, steps, selected, epsilon, max(low, 1e-300), bands)
-        low, high = max(low, known.lower(epsilon)), min(high, known.upper(epsilon))
-        if high - low <= 10 * NARROW * high:
-            break
-        stalled, width = high - low > 0.8 * width, high - low
+
+    def improve(low: float, high: float, bands: Sequence[int], reach: Sequence[float]) -> tuple[_Ends, int]:
+        known = subset_for(ratio, steps, selected, epsilon, max(low, 1e-300), bands, reach)
+        return (max(low, known.lower(epsilon)), min(high, known.upper(epsilon))), known.cells
+
+    low, high = _narrowed(low, high, 10 * NARROW, improve)
     return low, max(low, high)
