@@ -10,9 +10,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from tacit.accounting import PureDP
-from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerError
+from tacit.ledger import Budget, BudgetExceeded, DataIdentity, Ledger, LedgerError, LedgerUnwritable
 from tacit.ledger.store import Store, file_of, run
 
 OLD = Path(__file__).with_name("book_through_sqlalchemy.sql")
@@ -34,8 +35,6 @@ def test_a_file_is_written_in_one_way(wrong: str) -> None:
 
 def test_the_path_is_what_sqlalchemy_reads() -> None:
     """The oracle: SQLAlchemy's own reading of the URL."""
-    import sqlalchemy as sa
-
     for url in ("sqlite:///a.db", "sqlite:////tmp/a b.db", "sqlite+pysqlite:///x/y.db", "sqlite:///100%25.db", "sqlite:///ö.db"):
         assert file_of(url) == sa.make_url(url).database
     for url in ("postgresql://host/db", "nonsense", "", None):
@@ -64,8 +63,6 @@ def test_a_book_written_through_sqlalchemy_goes_on(tmp_path: Path) -> None:
 
 def test_a_book_of_ours_can_be_read_and_continued_through_sqlalchemy(tmp_path: Path) -> None:
     """Another connection than ours sees the entries, and its additions are ours: here a line that our verification then refuses."""
-    import sqlalchemy as sa
-
     url = f"sqlite:///{tmp_path / 'book.db'}"
     with Ledger.open(url) as ledger:
         ledger.account("visits", Budget(epsilon=1)).spend(PureDP(Fraction(1, 4)))
@@ -109,3 +106,25 @@ def test_a_file_needs_no_engine(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout.split() == ["True", "0"]
     with pytest.raises(LedgerError, match="no engine"):
         Store(f"sqlite:///{tmp_path / 'book.db'}").engine()
+
+
+def test_a_book_is_read_again_after_its_server_was_started_again(postgres_url: str) -> None:
+    """A connection that was cut is no fault of the book's. Who reads looks once more; who spends is refused, and asks again."""
+    admin = sa.create_engine(postgres_url, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
+
+    def cut() -> int:
+        others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        with admin.connect() as connection:
+            return int(connection.execute(sa.text(f"SELECT COUNT(pg_terminate_backend(pid)) {others}")).scalar_one())
+
+    with Ledger.open(postgres_url) as ledger:
+        account = ledger.account("visits", Budget(epsilon=1), data=DataIdentity.declared("visits"))
+        account.spend(PureDP(0.25))
+        assert cut() > 0
+        assert account.left()["pure"] == Fraction("0.75")
+        assert cut() > 0
+        with pytest.raises(LedgerUnwritable):
+            account.spend(PureDP(0.25))
+        account.spend(PureDP(0.25))
+        assert account.left()["pure"] == Fraction("0.5")
+    admin.dispose()

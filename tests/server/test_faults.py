@@ -23,6 +23,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.default import DefaultDialect
 from tests.ledger.conftest import postgres, postgres_url
 from tests.server.house import House
+from tests.server.test_beside import until
 
 from tacit.server import Service, driver, load
 from tacit.server.driver import File
@@ -259,6 +260,7 @@ def test_a_database_server_that_is_started_again(house_in: Callable[..., House],
     try:
         for number, key in enumerate(keys):
             house.ask("ann", key, wait=0, epsilon=f"0.0003{number:02d}")
+        assert until(lambda: cuts[0] > 0), "a quick machine files all of them before the first cut"
     finally:
         stop.set()
         cutter.join()

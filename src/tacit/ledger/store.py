@@ -411,11 +411,15 @@ class Store:
         timeout: float | None = None,
     ) -> _T:  # fmt: skip
         deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
+        lost = False
         while True:
             try:
                 with database.transaction(purpose, durable=durable) as connection:
                     return work(connection)
             except Exception as reason:
+                if purpose == "read" and not lost and getattr(reason, "connection_invalidated", False):
+                    lost = True  # the server was started again since the connection was used: whoever reads may look once more
+                    continue
                 original = getattr(reason, "orig", None) or reason  # the driver's own error, where SQLAlchemy has wrapped it
                 if not isinstance(original, database.errors):
                     raise

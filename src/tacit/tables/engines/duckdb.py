@@ -506,12 +506,17 @@ def _fetched(connection: duckdb.DuckDBPyConnection, text: Any) -> pa.Table:
 
 
 def _numbers(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Whole numbers as DuckDB's own Arrow has them, those of 39 digits too, which Arrow would refuse to make a decimal of."""
-    if kind == INT64:
-        return pa.array(values, kind)
-    there = pa.array([value is not None for value in values], pa.bool_()).buffers()[1]  # one bit of each, as Arrow marks what is there
-    held = b"".join(int(value or 0).to_bytes(16, "little", signed=True) for value in values)
-    return pa.Array.from_buffers(kind, len(values), [there if None in values else None, pa.py_buffer(held)])
+    """Whole numbers as DuckDB's own Arrow has them, those of 39 digits too, which Arrow would refuse to make a decimal of.
+
+    Written as Arrow holds them, because `pyarrow.array` loads pandas to see whether that is what it was given.
+    """
+    size = kind.bit_width // 8
+    held = b"".join(int(value or 0).to_bytes(size, "little", signed=True) for value in values)
+    there: pa.Buffer | None = None
+    if None in values:  # one bit of each, the first one lowest, says what is there
+        bits = int("".join("0" if value is None else "1" for value in reversed(values)), 2)
+        there = pa.py_buffer(bits.to_bytes((len(values) + 7) // 8, "little"))
+    return pa.Array.from_buffers(kind, len(values), [there, pa.py_buffer(held)])
 
 
 def _chosen(line: exp.Expression, most: int) -> exp.Expression:
